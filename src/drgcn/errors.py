@@ -1,0 +1,19 @@
+"""Everything this package raises on purpose, under one base class."""
+
+from __future__ import annotations
+
+
+class DrgcnError(Exception):
+    """Base of all errors that a caller of :mod:`drgcn` may want to catch."""
+
+
+class InputError(DrgcnError, ValueError):
+    """Input that cannot be used: says what was expected, what came, and what to do."""
+
+
+class MissingDataError(DrgcnError, FileNotFoundError):
+    """A dataset's files are not where they were looked for."""
+
+
+class DrgcnWarning(UserWarning):
+    """Something worth knowing that does not stop the work."""
