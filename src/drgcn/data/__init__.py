@@ -1,0 +1,36 @@
+"""Datasets by name, a user's own data, splits and downloads; safe readers only.
+
+Importing this package (or :mod:`drgcn.data.catalog`) does not import torch: what
+needs it is fetched on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from drgcn.data.catalog import Description, describe, names
+
+if TYPE_CHECKING:
+    from drgcn.data.downloader import download, verify
+    from drgcn.data.info import DatasetInfo
+    from drgcn.data.loader import load
+
+__all__ = ["DatasetInfo", "Description", "describe", "download", "load", "names", "verify"]
+
+_HOMES = {
+    "DatasetInfo": "drgcn.data.info",
+    "download": "drgcn.data.downloader",
+    "load": "drgcn.data.loader",
+    "verify": "drgcn.data.downloader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

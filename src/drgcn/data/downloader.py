@@ -1,0 +1,141 @@
+"""Where data lives on disk, and how published files get there."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from drgcn.data.catalog import Description, PublishedFile, describe
+from drgcn.errors import InputError, MissingDataError
+
+Status = Literal["ok", "missing", "different"]
+
+_logger = logging.getLogger(__name__)
+
+
+def data_root(root: str | PathLike[str] | None = None) -> Path:
+    """The data root: the argument, else ``$DRGCN_DATA``, else ``~/.cache/drgcn``."""
+    chosen = root if root is not None else os.environ.get("DRGCN_DATA") or "~/.cache/drgcn"
+    return Path(chosen).expanduser()
+
+
+def download(
+    name: str,
+    root: str | PathLike[str] | None = None,
+    *,
+    offline: bool = False,
+    base_url: str | None = None,
+) -> list[Path]:
+    """Bring a dataset's files under the data root; files that are there and whole are kept.
+
+    Each file is written under another name, checked, and then moved into place, so an
+    interrupted download leaves no partial file and can simply be started again.
+
+    Args:
+        name: Name of the dataset.
+        root: Data root, see :func:`data_root`.
+        offline: Never touch the network.
+        base_url: A mirror with the layout of a data root, used instead of the publishers' links.
+
+    Raises:
+        InputError: If a fetched file is not the published one.
+        MissingDataError: If files are missing and cannot be fetched.
+    """
+    description, folder = describe(name), data_root(root)
+    states = verify(name, folder)
+    wanted = [
+        file for file, (_, state) in zip(description.files, states, strict=True) if state != "ok"
+    ]
+    _fetch(description, wanted, folder, offline, base_url)
+    return [folder / file.path for file in description.files]
+
+
+def verify(name: str, root: str | PathLike[str] | None = None) -> list[tuple[str, Status]]:
+    """Each file of a dataset with ``"ok"``, ``"missing"`` or ``"different"`` (another digest)."""
+    folder = data_root(root)
+    return [(file.path, _status(folder, file)) for file in describe(name).files]
+
+
+def ensure(
+    description: Description, root: Path, prefixes: tuple[str, ...] = ("",), *, offline: bool
+) -> None:
+    """Fetch the files of a dataset that are absent, among those whose path has a prefix."""
+    absent = [
+        file
+        for file in description.files
+        if file.path.startswith(prefixes) and not (root / file.path).is_file()
+    ]
+    _fetch(description, absent, root, offline, None)
+
+
+def _fetch(
+    description: Description,
+    wanted: list[PublishedFile],
+    root: Path,
+    offline: bool,
+    base_url: str | None,
+) -> None:
+    links = {
+        file: f"{base_url.rstrip('/')}/{file.path}" if base_url else file.url for file in wanted
+    }
+    by_hand = [file for file, url in links.items() if url is None]
+    if wanted and (offline or by_hand):
+        listed = ", ".join(file.path for file in (wanted if offline else by_hand))
+        reason = "and the network is not to be used" if offline else "and have no direct link"
+        raise MissingDataError(
+            f"{description.name} needs files that are not under {root} {reason}: {listed}; fetch "
+            f"them from {description.home} and put them at these paths"
+        )
+    for file, url in links.items():
+        _retrieve(file, str(url), root)
+
+
+def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
+    try:
+        import pooch
+    except ImportError:
+        raise MissingDataError(
+            f"{file.path} is not under {root}, and pooch, which would fetch it, is not installed: "
+            f"install pooch, or fetch {url} by hand"
+        ) from None
+
+    target = root / file.path
+    _logger.info("fetching %s", url)
+    try:
+        with _quiet(pooch.get_logger()):
+            pooch.retrieve(url, f"sha256:{file.sha256}", fname=target.name, path=target.parent)
+    except ValueError:
+        raise InputError(
+            f"what {url} sent is not the published {file.path}: its SHA-256 differs, so it was "
+            "thrown away; try again later or use another mirror"
+        ) from None
+    except OSError as error:
+        raise MissingDataError(
+            f"{file.path} could not be fetched from {url} into {root}: {error}"
+        ) from None
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    # pooch's logger writes to the terminal on its own; ours above says the same.
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _status(root: Path, file: PublishedFile) -> Status:
+    path = root / file.path
+    if not path.is_file():
+        return "missing"
+    with path.open("rb") as stream:
+        same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
+    return "ok" if same else "different"

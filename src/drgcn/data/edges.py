@@ -1,0 +1,33 @@
+"""From listed pairs to PyG's canonical undirected ``edge_index``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class CleanEdges(NamedTuple):
+    """Edges in both directions, sorted, and what was removed to get there."""
+
+    edge_index: npt.NDArray[np.int64]
+    self_loops: int
+    duplicates: int
+
+
+def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
+    """Each edge once in both directions, sorted by source then target, without loops.
+
+    Args:
+        pairs: Listed (source, target) pairs, shape ``[2, E]``, all below ``nodes``.
+        nodes: Number of nodes.
+    """
+    source, target = pairs
+    loops = source == target
+    keys = source[~loops] * nodes + target[~loops]
+    distinct = np.unique(keys)
+    mirrored = distinct % nodes * nodes + distinct // nodes if nodes else distinct
+    both = np.union1d(distinct, mirrored)
+    index = np.stack([both // nodes, both % nodes]) if nodes else np.empty((2, 0), np.int64)
+    return CleanEdges(index, len(np.unique(source[loops])), len(keys) - len(distinct))

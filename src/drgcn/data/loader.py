@@ -1,0 +1,162 @@
+"""``load``: one call for every dataset, by name or by path."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drgcn.data import planetoid, planted, refined, tables, twitch
+from drgcn.data.assemble import RawGraph, assemble
+from drgcn.data.catalog import Description, describe, names
+from drgcn.data.checks import Parts, checked
+from drgcn.data.downloader import data_root, ensure
+from drgcn.data.features import NORMALIZATIONS
+from drgcn.data.folder import read_folder
+from drgcn.data.layouts import read_npz
+from drgcn.data.saved import read_saved
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def load(
+    name: str | PathLike[str],
+    root: str | PathLike[str] | None = None,
+    *,
+    split: str | None = None,
+    split_seed: int = 0,
+    normalize: str | None = None,
+    sparse: bool = False,
+    offline: bool = False,
+    **options: Any,
+) -> Data:
+    """Load a dataset of the catalogue, or your own data, as one PyG ``Data``.
+
+    The graph is undirected (both directions, sorted), without loops and repeated edges. ``y``
+    is -1 where a label is unknown. ``data.dataset`` is a :class:`drgcn.data.DatasetInfo` that
+    says what was loaded and what was done to it.
+
+    Args:
+        name: A name out of :func:`drgcn.data.names`, or the path of a folder with ``nodes`` and
+            ``edges`` tables, an ``.npz`` or a ``.pt`` file (write ``./cora`` for a folder that
+            bears a dataset's name).
+        root: Data root; else ``$DRGCN_DATA``, else ``~/.cache/drgcn``.
+        split: Name of the split; the dataset's first one if not given.
+        split_seed: Seed of a random split. Nothing else depends on it.
+        normalize: ``"row"``, ``"standard"`` or ``"none"``; the dataset's own default if not
+            given.
+        sparse: Return ``x`` as a ``torch.sparse_csr`` tensor.
+        offline: Never download.
+        **options: What one set takes alone: ``features`` (corar, citeseerr), ``graph``
+            (twitch), ``k`` (digits, breast-cancer, wine), the parameters of
+            :func:`drgcn.data.planted.make`, ``require_labels`` (own data).
+
+    Example:
+        >>> data = load("wine", k=5, normalize="standard")
+        >>> data.dataset.nodes, data.dataset.classes
+        (178, 3)
+
+    Raises:
+        InputError: If a name, option or file cannot be used; the message says why.
+        MissingDataError: If files are not there and cannot be fetched.
+    """
+    if isinstance(split_seed, bool) or not isinstance(split_seed, int) or split_seed < 0:
+        raise InputError(f"split_seed must be a whole number from 0 on, not {split_seed!r}")
+    if normalize not in (None, *NORMALIZATIONS):
+        raise InputError(
+            f"normalize must be one of {', '.join(NORMALIZATIONS)}, not {normalize!r}"
+        )
+    path = _own_path(name)
+    if path is not None:
+        _check_options(path.name, options, ("require_labels",))
+        raw = checked(_read_own(path), split, split_seed, **options)
+        return assemble(
+            raw, name=path.stem, normalize=normalize or "none", as_sparse=sparse, home=str(path)
+        )
+
+    entry = describe(str(name))
+    _check_options(entry.name, options, entry.options)
+    if split is not None and split not in entry.splits:
+        raise InputError(
+            f"{entry.name} has no split {split!r}: choose one of {', '.join(entry.splits)}"
+        )
+    raw = _read(entry, data_root(root), split, split_seed, offline, options)
+    return assemble(
+        raw,
+        name=f"{entry.name}-{options['graph']}" if options.get("graph") else entry.name,
+        normalize=normalize or entry.normalize,
+        as_sparse=sparse,
+        licence=entry.licence,
+        citation=entry.citation,
+        home=entry.home,
+        options=tuple(sorted((key, _plain(value)) for key, value in options.items())),
+    )
+
+
+def _read(
+    entry: Description,
+    root: Path,
+    split: str | None,
+    seed: int,
+    offline: bool,
+    options: dict[str, Any],
+) -> RawGraph:
+    chosen = split or entry.default_split
+    match entry.family:
+        case "table":
+            return tables.read(entry.name, chosen, seed, entry.per_class or (20, 30), **options)
+        case "planted":
+            return planted.make(seed, **options)
+        case "twitch":
+            graphs = twitch.graphs_of(options.get("graph"), split)
+            prefixes = tuple(f"twitch/{graph}_" for graph in graphs)
+            ensure(entry, root, prefixes, offline=offline)
+            if options.get("graph"):
+                return twitch.read_one(root, graphs[0], seed)
+            return twitch.read_all(root, chosen)
+    ensure(entry, root, offline=offline)
+    match entry.family:
+        case "planetoid":
+            return planetoid.read(root, entry.name, chosen)
+        case "refined":
+            return refined.read(root, entry.name, **options)
+        case _:
+            parts = read_npz(root / entry.files[0].path)
+            return checked(parts, chosen, seed, counts=entry.per_class)
+
+
+def _own_path(name: str | PathLike[str]) -> Path | None:
+    path = Path(name)
+    if not isinstance(name, str) or path.suffix in (".npz", ".pt") or len(path.parts) > 1:
+        return path
+    return None if name.lower().replace("_", "-") in names() or not path.exists() else path
+
+
+def _read_own(path: Path) -> Parts:
+    if not path.exists():
+        raise InputError(f"{path} does not exist: check the path")
+    if path.is_dir():
+        return read_folder(path)
+    if path.suffix == ".npz":
+        return read_npz(path)
+    if path.suffix == ".pt":
+        return read_saved(path)
+    raise InputError(
+        f"{path} is no folder with nodes and edges tables, no .npz and no .pt file: own data is "
+        "given in one of these forms"
+    )
+
+
+def _check_options(name: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"{name} does not take the option {option!r}: it takes "
+                f"{', '.join(known) if known else 'none'}"
+            )
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str) else str(value)

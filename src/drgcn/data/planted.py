@@ -1,0 +1,89 @@
+"""A synthetic graph with a known answer: quiet features that matter, loud ones that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from drgcn.data.assemble import RawGraph
+from drgcn.data.splits import Labels, per_class
+from drgcn.errors import InputError
+
+
+def make(
+    split_seed: int,
+    *,
+    nodes: int = 2000,
+    classes: int = 4,
+    features: int = 64,
+    informative: int = 16,
+    signal: float = 0.5,
+    nuisance_scale: float = 10.0,
+    homophily: float = 0.6,
+    mean_degree: float = 5.0,
+    labels_per_class: int = 30,
+    val_per_class: int = 125,
+    seed: int = 0,
+) -> RawGraph:
+    """Draw a graph of blocks whose class signal sits in a few features of unit noise.
+
+    Node :math:`v` of class :math:`c` has :math:`x_v = (m_c + e_v,\\; n_v)` with class means
+    :math:`m_c \\sim N(0, \\text{signal}^2)`, noise :math:`e_v \\sim N(0, 1)` in the
+    ``informative`` columns and :math:`n_v \\sim N(0, \\text{nuisance\\_scale}^2)` in the others.
+    The informative columns come first. Classes are of equal size (up to one node).
+
+    Args:
+        split_seed: Seed of the split alone.
+        nodes: Number of nodes.
+        classes: Number of classes.
+        features: Number of columns in all.
+        informative: Number of columns that carry the class.
+        signal: Standard deviation of the class means.
+        nuisance_scale: Standard deviation of the columns that carry nothing.
+        homophily: Share of drawn edges that join two nodes of one class.
+        mean_degree: Edges drawn per node, times two; merged repetitions make it a little less.
+        labels_per_class: Training nodes of each class.
+        val_per_class: Validation nodes of each class; the rest is the test part.
+        seed: Seed of everything but the split.
+    """
+    _check(nodes >= 2 * classes and classes >= 2, "classes >= 2 and nodes >= 2 * classes")
+    _check(0 <= informative <= features and features >= 1, "0 <= informative <= features")
+    _check(0 <= homophily <= 1 and mean_degree >= 0, "homophily in [0, 1] and mean_degree >= 0")
+    _check(signal >= 0 and nuisance_scale >= 0, "signal >= 0 and nuisance_scale >= 0")
+    _check(labels_per_class >= 1 and val_per_class >= 1, "at least one node per class and part")
+    _check(seed >= 0, "seed >= 0")
+
+    rng = np.random.Generator(np.random.PCG64(seed))
+    y = rng.permutation(np.arange(nodes) % classes)
+    means = rng.normal(0.0, signal, (classes, informative))
+    quiet = means[y] + rng.normal(0.0, 1.0, (nodes, informative))
+    loud = rng.normal(0.0, nuisance_scale, (nodes, features - informative))
+    pairs = _block_edges(y, classes, round(nodes * mean_degree / 2), homophily, rng)
+    return RawGraph(
+        x=np.concatenate([quiet, loud], axis=1),
+        y=y,
+        pairs=pairs,
+        masks=per_class(y, labels_per_class, val_per_class, split_seed),
+        split="random",
+        split_seed=split_seed,
+        feature_source="generated",
+    )
+
+
+def _block_edges(
+    y: Labels, classes: int, count: int, homophily: float, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """A uniform source each; its target is uniform in its own class or in another one."""
+    order = np.argsort(y, kind="stable")
+    sizes = np.bincount(y, minlength=classes)
+    starts = np.cumsum(sizes) - sizes
+    source = rng.integers(len(y), size=count)
+    shift = np.where(rng.random(count) < homophily, 0, rng.integers(1, classes, size=count))
+    block = (y[source] + shift) % classes
+    place = starts[block] + np.floor(rng.random(count) * sizes[block]).astype(np.int64)
+    return np.stack([source, order[place]])
+
+
+def _check(holds: bool, condition: str) -> None:
+    if not holds:
+        raise InputError(f"the planted graph needs {condition}: change these options")

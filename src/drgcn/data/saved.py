@@ -1,0 +1,114 @@
+"""A PyG ``Data`` that a user saved with ``torch.save``, opened without running its pickle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+
+from drgcn.data.checks import Parts
+from drgcn.data.features import Features
+from drgcn.data.info import DatasetInfo
+from drgcn.data.labels import from_numbers
+from drgcn.data.layouts import as_mask, given_split
+from drgcn.data.splits import Masks
+from drgcn.errors import InputError
+
+_PARTS = ("train", "val", "test")
+
+
+def read_saved(path: Path) -> Parts:
+    """A graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``.
+
+    Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
+    """
+    source = str(path)
+    stored = _stored(path)
+    for key in ("x", "edge_index"):
+        if not isinstance(stored.get(key), torch.Tensor):
+            raise InputError(
+                f"{path} must hold the tensors x and edge_index, but it holds "
+                f"{', '.join(map(str, stored)) or 'nothing'}"
+            )
+    x = _features(stored["x"])
+    nodes = x.shape[0] if x.ndim else 0
+    arrays = {
+        key: _array(stored[key], path)
+        for key in ("edge_index", "y", *(f"{part}_mask" for part in _PARTS))
+        if stored.get(key) is not None
+    }
+    y, class_names = (
+        from_numbers(arrays["y"], nodes, source)
+        if "y" in arrays
+        else (np.full(nodes, -1, dtype=np.int64), ())
+    )
+    info = stored.get("dataset")
+    if isinstance(info, DatasetInfo) and class_names == tuple(map(str, range(info.classes))):
+        class_names = info.class_names
+    return Parts(
+        source=source,
+        x=x,
+        pairs=arrays["edge_index"],
+        y=y,
+        class_names=class_names,
+        splits=_splits(arrays, nodes, source),
+    )
+
+
+def _stored(path: Path) -> Mapping[Any, Any]:
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    safe = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, DatasetInfo]
+    try:
+        with torch.serialization.safe_globals(safe):
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+        if isinstance(stored, Data):
+            return dict(stored.to_dict())
+    except Exception as error:  # a damaged file can raise nearly anything
+        refused = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"it asks for {refused[1]}" if refused else type(error).__name__
+        raise InputError(
+            f"{path} is damaged or holds more than a PyG Data of plain tensors ({reason}): save "
+            "it again with torch.save(data.to_dict(), path)"
+        ) from None
+    if isinstance(stored, Mapping):
+        return stored
+    raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
+
+
+def _features(x: torch.Tensor) -> Features:
+    if x.layout == torch.strided:
+        return _plain(x)
+    coo = x.to_sparse_coo().coalesce()
+    return sparse.csr_array((_plain(coo.values()), coo.indices().numpy()), shape=tuple(coo.shape))
+
+
+def _array(value: Any, path: Path) -> npt.NDArray[Any]:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        raise InputError(f"{path}: y, edge_index and masks must be plain tensors")
+    return _plain(value)
+
+
+def _plain(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    # numpy has no bfloat16.
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _splits(arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str) -> dict[str, Masks]:
+    stacks = [arrays.get(f"{part}_mask") for part in _PARTS]
+    if any(stack is None or stack.ndim != 2 for stack in stacks):
+        return given_split(arrays, nodes, source)
+    columns = zip(*(stack.T for stack in stacks if stack is not None), strict=False)
+    return {
+        str(number): Masks(*(as_mask(column, nodes, source) for column in parts))
+        for number, parts in enumerate(columns)
+    }

@@ -1,0 +1,78 @@
+"""Who trains, who validates, who is tested: three masks and the ways to draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from drgcn.errors import InputError
+
+Labels = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+SEEDED: Final = ("random", "random-60")
+
+
+class Masks(NamedTuple):
+    """One boolean per node and part; no node is in two parts."""
+
+    train: Mask
+    val: Mask
+    test: Mask
+
+
+def from_indices(
+    nodes: int, train: Iterable[int], val: Iterable[int], test: Iterable[int]
+) -> Masks:
+    """Masks that are true at the listed nodes."""
+    masks = []
+    for part in (train, val, test):
+        mask = np.zeros(nodes, dtype=np.bool_)
+        mask[np.fromiter(part, dtype=np.int64)] = True
+        masks.append(mask)
+    return Masks(*masks)
+
+
+def per_class(y: Labels, train: int, val: int, seed: int) -> Masks:
+    """``train`` and ``val`` nodes of each class, the labelled rest is the test part."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for label in range(int(y.max(initial=-1)) + 1):
+        members = rng.permutation(np.flatnonzero(y == label))
+        if len(members) <= train + val:
+            raise InputError(
+                f"the split takes {train} training and {val} validation nodes of each class and "
+                f"leaves the rest for the test, but class {label} has only {len(members)} nodes: "
+                "use split='random-60', or ask for fewer nodes per class"
+            )
+        for part, chosen in zip(parts, np.split(members, [train, train + val]), strict=True):
+            part.extend(chosen.tolist())
+    return from_indices(len(y), *parts)
+
+
+def sixty(y: Labels, seed: int) -> Masks:
+    """A fifth of the labelled nodes to validate, a fifth to test, the rest to train."""
+    labelled = np.flatnonzero(y >= 0)
+    if len(labelled) < 3:
+        raise InputError(
+            f"a random split needs at least 3 labelled nodes, but there are {len(labelled)}: "
+            "add labels"
+        )
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(labelled)
+    fifth = max(1, len(order) // 5)
+    train, val, test = np.split(order, [len(order) - 2 * fifth, len(order) - fifth])
+    return from_indices(len(y), train.tolist(), val.tolist(), test.tolist())
+
+
+def draw(split: str, y: Labels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
+    """The seeded split of that name; ``counts`` are the nodes per class of ``random``.
+
+    The generator is seeded by ``seed`` alone, so splits and weight initialisations never share
+    a stream.
+    """
+    if split == "random":
+        return per_class(y, *(counts or (20, 30)), seed)
+    return sixty(y, seed)

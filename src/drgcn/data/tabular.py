@@ -1,0 +1,176 @@
+"""A CSV or Parquet file as columns of text and numbers, with the place of every mistake."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drgcn.errors import InputError
+
+
+class Columns:
+    """The columns of one file; rows are counted from 1, the header not included.
+
+    Args:
+        path: A ``.csv`` file (comma, UTF-8, one header line) or a ``.parquet`` file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+        self.names: list[str] = list(self._table.column_names)
+        self.rows: int = self._table.num_rows
+        for name in self.names:
+            if not name.strip() or name == "__index_level_0__":
+                raise InputError(
+                    f"{path}: column {self.names.index(name) + 1} has no name, as when a table is "
+                    "saved with its row index: save it without (index=False)"
+                )
+            if self.names.count(name) > 1:
+                raise InputError(f"{path}: the column {name!r} is there twice: keep one")
+
+    def text(self, name: str) -> Any:
+        """A column as a pyarrow string array without outer blanks; an empty cell is ``""``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = self._column(name)
+        if pa.types.is_floating(column.type):
+            # Whole numbers with gaps are often stored as floats: 7.0 is meant to be 7.
+            whole = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+            if pc.all(pc.equal(pc.floor(whole), whole), min_count=0).as_py():
+                column = whole.cast(pa.int64(), safe=False)
+        try:
+            words = column.cast(pa.string())
+        except pa.ArrowException:
+            raise InputError(
+                f"{self.path}: the column {name!r} must hold words or whole numbers, not "
+                f"{column.type}"
+            ) from None
+        return pc.utf8_trim_whitespace(pc.fill_null(words, "")).combine_chunks()
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """A column as finite numbers."""
+        import pyarrow as pa
+
+        column = self._column(name)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax() + 1
+            raise InputError(
+                f"{self.path}: row {row} has no value in the column {name!r}: fill it"
+            )
+        try:
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                column = self.text(name)
+            values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+        except pa.ArrowException:
+            row, word = self._first_word(name)
+            raise InputError(
+                f"{self.path}: row {row} has {word} in the column {name!r}, which must hold "
+                "numbers: correct it, or drop the column if it is no feature"
+            ) from None
+        with np.errstate(over="ignore"):
+            wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
+        if len(wrong):
+            raise InputError(
+                f"{self.path}: row {wrong[0] + 1} has {values[wrong[0]]} in the column {name!r}, "
+                "which is not a finite float32 number: replace it"
+            )
+        return values
+
+    def require(self, *names: str) -> None:
+        """Raise unless all these columns exist."""
+        for name in names:
+            if name not in self.names:
+                raise InputError(
+                    f"{self.path} needs a column {name!r}, but its columns are "
+                    f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
+                )
+
+    def _column(self, name: str) -> Any:
+        import pyarrow as pa
+
+        column = self._table.column(name)
+        return (
+            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        )
+
+    def _first_word(self, name: str) -> tuple[int, str]:
+        for row, word in enumerate(self.text(name).to_pylist(), start=1):
+            try:
+                float(word)
+            except ValueError:
+                return row, repr(word) if word else "an empty cell"
+        return 1, f"values of type {self._table.column(name).type}"
+
+
+def _read_csv(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    header = _header(path)
+    broken: list[Any] = []
+
+    def set_aside(row: Any) -> str:
+        broken.append(row)
+        return "skip"
+
+    try:
+        table = arrow_csv.read_csv(
+            path,
+            # Row numbers are known only when rows are read in order.
+            read_options=arrow_csv.ReadOptions(use_threads=False),
+            parse_options=arrow_csv.ParseOptions(invalid_row_handler=set_aside),
+            # Everything is text first: ids such as 007 stay as they are.
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} is not a CSV file in UTF-8 with commas ({_first_line(error)})"
+        ) from None
+    if broken:
+        row = broken[0]
+        # Arrow counts the header as row 1.
+        raise InputError(
+            f"{path}: row {row.number - 1} has {row.actual_columns} cells, but the header has "
+            f"{row.expected_columns}: the row is cut off, or a comma is missing or too many"
+        )
+    return table
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = next(csv.reader(file), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} is not a text file in UTF-8: save it as CSV in UTF-8") from None
+    if not any(name.strip() for name in header):
+        raise InputError(f"{path} is empty: its first line must name the columns")
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(header) == 1 and mark in header[0]:
+            raise InputError(f"{path} has {word} between its columns: save it with commas")
+    return header
+
+
+def _read_parquet(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged or no Parquet file ({_first_line(error)}): save it again"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

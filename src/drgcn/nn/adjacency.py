@@ -1,0 +1,65 @@
+"""The normalised adjacency matrices of graph convolutions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import coalesce, remove_self_loops
+
+from drgcn.nn.sparse_matrix import SparseMatrix
+
+Normalization = Literal["symmetric", "row"]
+
+
+def normalized_adjacency(
+    edge_index: Tensor,
+    num_nodes: int,
+    *,
+    edge_weight: Tensor | None = None,
+    normalization: Normalization = "symmetric",
+    self_loops: bool = True,
+    dtype: torch.dtype = torch.float32,
+) -> SparseMatrix:
+    r"""The propagation matrix :math:`\tilde{\mathbf{A}}`, computed once per graph.
+
+    Symmetric: :math:`\mathbf{D}^{-1/2} (\mathbf{A} + \mathbf{I}) \mathbf{D}^{-1/2}`; row:
+    :math:`\mathbf{D}^{-1} (\mathbf{A} + \mathbf{I})`. As in PyG, an edge ``(u, v)`` carries
+    the message of ``u`` to ``v``, so it stands in row ``v`` and column ``u``. Self-loops of
+    the input are dropped before :math:`\mathbf{I}` is added, and repeated edges add up.
+
+    Args:
+        edge_index (Tensor): Edges ``[2, E]``.
+        num_nodes (int): Number of nodes.
+        edge_weight (Tensor, optional): Weight of each edge. (default: one)
+        normalization (str, optional): :obj:`"symmetric"` or :obj:`"row"`.
+        self_loops (bool, optional): Add :math:`\mathbf{I}`. (default: :obj:`True`)
+        dtype (torch.dtype, optional): Data type of the result.
+    """
+    if normalization not in ("symmetric", "row"):
+        raise ValueError(
+            f"normalized_adjacency expects normalization 'symmetric' or 'row'; "
+            f"found {normalization!r}."
+        )
+    if edge_weight is None:
+        edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
+    edge_index, edge_weight = remove_self_loops(edge_index, edge_weight.to(dtype))
+    if self_loops:
+        nodes = torch.arange(num_nodes, device=edge_index.device)
+        edge_index = torch.cat([edge_index, nodes.expand(2, -1)], dim=1)
+        edge_weight = torch.cat([edge_weight, edge_weight.new_ones(num_nodes)])
+    edge_index, edge_weight = coalesce(edge_index, edge_weight, num_nodes)
+    source, target = edge_index
+    degree = edge_weight.new_zeros(num_nodes).index_add(0, target, edge_weight)
+    if normalization == "symmetric":
+        scale = _inverse(degree.sqrt())
+        values = scale[source] * edge_weight * scale[target]
+    else:
+        values = _inverse(degree)[target] * edge_weight
+    return SparseMatrix.from_coordinates(target, source, values, (num_nodes, num_nodes))
+
+
+def _inverse(degree: Tensor) -> Tensor:
+    """Reciprocal, with zero for nodes that have no neighbour."""
+    return torch.where(degree > 0, degree.reciprocal(), torch.zeros_like(degree))

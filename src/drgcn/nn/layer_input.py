@@ -1,0 +1,66 @@
+"""What stands in front of a convolution: a norm, then a gate."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from drgcn.nn.control_gates import ConstantGate, StaticGate
+from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.pooling import weighted_mean
+from drgcn.reweighting import DimensionalReweighting
+
+Reweight = Literal["dr", "static", "constant"]
+Norm = Literal["batch", "layer"]
+
+
+class LayerInput(torch.nn.Module):
+    r"""Norm and gate at the Dr position: the input of a layer, raw features included.
+
+    The gate is not multiplied here but returned, so that the convolution can fold it into
+    its weights.
+
+    Args:
+        in_channels (int): Number of feature dimensions.
+        norm (str, optional): :obj:`"batch"`, :obj:`"layer"` or :obj:`None`.
+        reweight (str, optional): :obj:`"dr"`, the controls :obj:`"static"` and
+            :obj:`"constant"`, or :obj:`None`.
+
+    Note:
+        The paper does not say where its norms stand, nor in which order with Dr. Here the
+        norm comes first: the gate then acts directly before the weights, as in its Eq. 4.
+    """
+
+    def __init__(
+        self, in_channels: int, *, norm: Norm | None = None, reweight: Reweight | None = None
+    ) -> None:
+        super().__init__()
+        _check("norm", norm, get_args(Norm))
+        _check("reweight", reweight, get_args(Reweight))
+        # NOTE[PAPER] Norms with learnable affine maps; neither placement nor affinity is stated.
+        norms = {"batch": torch.nn.BatchNorm1d, "layer": torch.nn.LayerNorm}
+        gates = {"dr": DimensionalReweighting, "static": StaticGate, "constant": ConstantGate}
+        self.norm = norms[norm](in_channels) if norm else None
+        self.gate = gates[reweight](in_channels) if reweight else None
+
+    def forward(self, x: Tensor | SparseMatrix) -> tuple[Tensor | SparseMatrix, Tensor | None]:
+        """The normalised input, and the vector ``s`` that the convolution is to apply."""
+        if self.norm is not None:
+            x = self.norm(x.to_dense() if isinstance(x, SparseMatrix) else x)
+        if self.gate is None:
+            return x, None
+        mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x)
+        return x, self.gate.from_mean(mean).to(x.dtype)
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for child in self.children():
+            if hasattr(child, "reset_parameters"):
+                child.reset_parameters()
+
+
+def _check(argument: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise ValueError(f"Expected {argument} to be one of {allowed} or None; found {value!r}.")

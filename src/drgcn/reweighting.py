@@ -1,0 +1,195 @@
+"""The dimensional reweighting (Dr) block: one gate per feature dimension, shared by all nodes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.parameter import Parameter, UninitializedParameter
+from torch_geometric.nn.inits import glorot, zeros
+from torch_geometric.nn.resolver import activation_resolver
+
+from drgcn.pooling import scale_columns, weighted_mean
+
+
+class DimensionalReweighting(torch.nn.Module):
+    r"""The dimensional reweighting block from `"Dimensional Reweighting Graph
+    Convolutional Networks" <https://arxiv.org/abs/1907.02237>`_.
+
+    With nodes as rows of :math:`\mathbf{X} \in \mathbb{R}^{n \times d}`,
+
+    .. math::
+        \mathbf{r} = \sum_v w_v \mathbf{x}_v, \quad
+        \mathbf{g} = \mathrm{ELU}(\mathbf{W}_g \mathbf{r} + \mathbf{b}_g), \quad
+        \mathbf{s} = \mathrm{sigmoid}(\mathbf{W}_s \mathbf{g} + \mathbf{b}_s), \quad
+        \mathbf{X}' = \mathbf{X} \, \mathrm{diag}(\mathbf{s}).
+
+    Args:
+        in_channels (int): Number of feature dimensions :math:`d`, or :obj:`-1` to
+            take it from the first input.
+        hidden_channels (int, optional): Width of :math:`\mathbf{g}`. (default: the
+            integer nearest to :math:`\sqrt{d}`)
+        act (str or callable, optional): Activation of :math:`\mathbf{g}`.
+            (default: :obj:`"elu"`)
+        gate (str or callable, optional): Activation of :math:`\mathbf{s}`.
+            (default: :obj:`"sigmoid"`)
+        bias (bool, optional): Learn :math:`\mathbf{b}_g, \mathbf{b}_s`.
+            (default: :obj:`True`)
+
+    Shapes:
+        - **input:** node features :math:`(n, d)`, dense, COO or CSR
+        - **output:** :math:`(n, d)`, in the layout and data type of the input
+
+    Example:
+        >>> block = DimensionalReweighting(16)
+        >>> block(torch.rand(10, 16)).shape
+        torch.Size([10, 16])
+        >>> block.vector(torch.rand(10, 16)).shape
+        torch.Size([16])
+
+    Note:
+        The paper does not state the initialisation. Glorot weights and zero biases
+        (those of every host model it uses) make :math:`\mathbf{s}` start near 0.5.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int | None = None,
+        *,
+        act: Any = "elu",
+        gate: Any = "sigmoid",
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if in_channels != -1 and in_channels < 1:
+            raise ValueError(
+                f"DimensionalReweighting expects in_channels >= 1, or -1 to take the width "
+                f"from the first input; found {in_channels}."
+            )
+        if hidden_channels is not None and hidden_channels < 1:
+            raise ValueError(
+                f"DimensionalReweighting expects hidden_channels >= 1; found {hidden_channels}."
+            )
+        self.in_channels = in_channels
+        self.hidden_channels = hidden_channels
+        self.act = activation_resolver(act)
+        self.gate = activation_resolver(gate)
+
+        def empty() -> UninitializedParameter:
+            return UninitializedParameter(device=device, dtype=dtype)
+
+        self.squeeze_weight: Parameter = empty()  # [g, d]
+        self.excite_weight: Parameter = empty()  # [d, g]
+        self.register_parameter("squeeze_bias", empty() if bias else None)
+        self.register_parameter("excite_bias", empty() if bias else None)
+        if in_channels == -1:
+            self._register_load_state_dict_pre_hook(self._load_lazy)
+        else:
+            self._materialize(in_channels)
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        if self.in_channels == -1:
+            return
+        glorot(self.squeeze_weight)
+        glorot(self.excite_weight)
+        zeros(self.squeeze_bias)
+        zeros(self.excite_bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Multiplies every feature dimension by its learnt weight.
+
+        Args:
+            x (Tensor): Node features, dense or sparse.
+            weight (Tensor, optional): Node weights :math:`w_v`, normalised to sum to
+                one (per graph). (default: uniform)
+            batch (Tensor, optional): Graph of each node; every graph then has its own
+                :math:`\mathbf{s}`. (default: one graph)
+            batch_size (int, optional): Number of graphs. (default: inferred)
+        """
+        return scale_columns(x, self.vector(x, weight, batch, batch_size), batch)
+
+    def vector(
+        self,
+        x: Tensor,
+        weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""The reweighting vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
+        return self.from_mean(weighted_mean(x, weight, batch, batch_size)).to(x.dtype)
+
+    def from_mean(self, mean: Tensor) -> Tensor:
+        r"""The reweighting vector of a pooled representation :math:`\mathbf{r}` already at hand."""
+        if self.in_channels == -1:
+            self._materialize(mean.size(-1))
+        if mean.size(-1) != self.in_channels:
+            raise ValueError(
+                f"DimensionalReweighting was built for {self.in_channels} feature dimensions; "
+                f"found {mean.size(-1)}."
+            )
+        mean = mean.to(self.squeeze_weight.dtype)
+        hidden = self.act(F.linear(mean, self.squeeze_weight, self.squeeze_bias))
+        return self.gate(F.linear(hidden, self.excite_weight, self.excite_bias))
+
+    def extra_repr(self) -> str:
+        """Widths, as in ``DimensionalReweighting(602, hidden_channels=25)``."""
+        return f"{self.in_channels}, hidden_channels={self.hidden_channels}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+    def _materialize(self, in_channels: int) -> None:
+        # The nearest integer, not the floor: no square root of an integer ends in .5.
+        self.hidden_channels = self.hidden_channels or max(1, round(math.sqrt(in_channels)))
+        self.in_channels = in_channels
+        shapes = {
+            "squeeze_weight": (self.hidden_channels, in_channels),
+            "squeeze_bias": (self.hidden_channels,),
+            "excite_weight": (in_channels, self.hidden_channels),
+            "excite_bias": (in_channels,),
+        }
+        for name, parameter in self.named_parameters(recurse=False):
+            assert isinstance(parameter, UninitializedParameter)
+            parameter.materialize(shapes[name])
+        self.reset_parameters()
+
+    def _load_lazy(self, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+        stored = state.get(f"{prefix}squeeze_weight")
+        if self.in_channels == -1 and stored is not None:
+            self.hidden_channels = stored.size(0)
+            self._materialize(stored.size(1))
+
+
+def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:
+    r"""Takes :math:`\mathbf{S}` into the weights of the layer that follows.
+
+    Since :math:`(\mathbf{X} \mathbf{S}) \mathbf{W} = \mathbf{X} (\mathbf{S} \mathbf{W})`,
+    reweighting then costs as much as the weight matrix has entries, whatever the
+    number of nodes.
+
+    Args:
+        weight (Tensor): Weights of a linear map.
+        s (Tensor): Reweighting vector ``[d]``.
+        dim (int, optional): The dimension of ``weight`` that meets the features:
+            :obj:`-1` for :class:`torch.nn.Linear`, :obj:`0` for ``x @ weight``.
+            (default: :obj:`-1`)
+    """
+    if s.dim() != 1 or s.size(0) != weight.size(dim):
+        raise ValueError(
+            f"fold expects one s of width {weight.size(dim)} for all nodes; "
+            f"found shape {tuple(s.shape)}. Scale the features instead of the weights."
+        )
+    return weight * s.view([-1 if d == dim % weight.dim() else 1 for d in range(weight.dim())])

@@ -1,0 +1,105 @@
+"""The loop around the epochs: progress, checkpoints, and going on after an interruption."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
+from drgcn.training.epoch_runner import EpochRunner
+from drgcn.training.trainer import Trainer
+
+_REPORT_EVERY = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a pass stands; loss and accuracy are means over the seeds still training."""
+
+    epochs_done: int
+    epochs_in_all: int
+    train_loss: float
+    val_accuracy: float
+
+
+class EpochLoop:
+    """Trains block after block of seeds.
+
+    Args:
+        epochs: Budget of each block.
+        blocks: How many blocks there will be.
+        progress: Called a few times a second.
+        checkpoint: Where to save the state, one file per block.
+        checkpoint_every: Seconds between two saves.
+    """
+
+    def __init__(
+        self,
+        epochs: int,
+        blocks: int,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Path | str | None = None,
+        checkpoint_every: float = 30.0,
+    ) -> None:
+        self.epochs, self.blocks = epochs, blocks
+        self.progress = progress
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint_every = checkpoint_every
+        self.finished = 0
+        self.reported = 0.0
+
+    def run(self, trainer: Trainer) -> float:
+        """Trains one block to its end; returns the seconds it took, over all attempts."""
+        path = self._path(trainer)
+        spent = 0.0
+        if path is not None and path.exists():
+            tensors, spent = load_checkpoint(path)
+            trainer.restore(tensors)
+        runner = EpochRunner(trainer)
+        start = saved = time.perf_counter()
+        epoch = int(trainer.epoch)
+        while epoch < self.epochs and bool(trainer.active.any()):
+            # Reading a result waits for the device, so several epochs go out between looks.
+            epoch += runner.run(min(runner.stride, self.epochs - epoch))
+            now = time.perf_counter()
+            self._report(trainer, epoch, now)
+            if path is not None and now - saved > self.checkpoint_every:
+                save_checkpoint(path, trainer.tensors(), spent + now - start)
+                saved = now
+        if trainer.epoch.is_cuda:
+            torch.cuda.synchronize()
+        seconds = spent + time.perf_counter() - start
+        if path is not None and self.finished + 1 < self.blocks:
+            save_checkpoint(path, trainer.tensors(), seconds)  # the next block may be cut off
+        self.finished += 1
+        return seconds
+
+    def clear(self) -> None:
+        """Removes the checkpoints: the results are the caller's now."""
+        if self.checkpoint is not None:
+            for path in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
+                path.unlink()
+
+    def _path(self, trainer: Trainer) -> Path | None:
+        if self.checkpoint is None:
+            return None
+        first, last = trainer.stack.seeds[0], trainer.stack.seeds[-1]
+        return self.checkpoint.with_name(f"{self.checkpoint.name}.{first}-{last}")
+
+    def _report(self, trainer: Trainer, epoch: int, now: float) -> None:
+        if self.progress is None or now - self.reported < _REPORT_EVERY:
+            return
+        self.reported = now
+        active = trainer.active if bool(trainer.active.any()) else ~trainer.active
+        self.progress(
+            Progress(
+                epochs_done=self.finished * self.epochs + epoch,
+                epochs_in_all=self.blocks * self.epochs,
+                train_loss=float(trainer.curves["train_loss"][epoch - 1][active].mean()),
+                val_accuracy=float(trainer.curves["val_accuracy"][epoch - 1][active].mean()),
+            )
+        )

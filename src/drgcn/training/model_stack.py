@@ -1,0 +1,99 @@
+"""Copies of one model, one per seed, that run as one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
+from drgcn.training.seeded_dropout import SeededDropout
+from drgcn.training.streams import stream_key
+
+
+class ModelStack:
+    """The parameters of one model per seed, stacked along a first axis.
+
+    Args:
+        make_model: Builds the model; its initialisation draws from torch's generator, which
+            is set from each seed in turn.
+        seeds: One model is built for each.
+        inputs: What the models are called with.
+        device: Where they run.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], torch.nn.Module],
+        seeds: Sequence[int],
+        inputs: tuple[Any, ...],
+        device: torch.device,
+    ) -> None:
+        models = [_build(make_model, seed, inputs, device) for seed in seeds]
+        self.seeds = tuple(seeds)
+        self.inputs = inputs
+        # Functional calls leave their marks on a module's buffers; the stack keeps its own.
+        self.template = copy.deepcopy(models[0])
+        parameters, buffers = torch.func.stack_module_state(models)
+        self.parameters: dict[str, Tensor] = {
+            name: value.detach().requires_grad_(models[0].get_parameter(name).requires_grad)
+            for name, value in parameters.items()
+        }
+        self.buffers: dict[str, Tensor] = buffers
+
+    def __call__(self, keys: Tensor | None = None) -> Tensor:
+        """Outputs of all models ``[seeds, ...]``: training mode with ``keys`` for dropout
+        ``[seeds]``, evaluation mode without."""
+        self.template.train(keys is not None)
+        if keys is None:
+            return torch.vmap(self._forward)(self.parameters, self.buffers)
+        # Randomness other than dropout (PyG's dropout_edge, say) differs between seeds, but
+        # comes from torch's generator and so depends on which seeds run together.
+        run = torch.vmap(self._seeded_forward, randomness="different")
+        return run(self.parameters, self.buffers, keys)
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and buffers by name, stacked; the tensors themselves, not copies."""
+        return {**self.parameters, **self.buffers}
+
+    def regularized_names(self) -> set[str]:
+        """Names of the parameters under L2: all, unless the model says otherwise."""
+        chosen = getattr(self.template, "regularized_parameters", self.template.parameters)
+        identities = {id(parameter) for parameter in chosen()}
+        named = self.template.named_parameters()
+        return {name for name, parameter in named if id(parameter) in identities}
+
+    def model(self, index: int) -> torch.nn.Module:
+        """An ordinary module with the present weights of one seed."""
+        model = copy.deepcopy(self.template).eval()
+        state = model.state_dict()
+        model.load_state_dict({k: v[index] for k, v in self.state().items() if k in state})
+        return model
+
+    def _forward(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(self.template, (parameters, buffers), self.inputs)
+
+    def _seeded_forward(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor
+    ) -> Tensor:
+        with SeededDropout(key):
+            return self._forward(parameters, buffers)
+
+
+def _build(
+    make_model: Callable[[], torch.nn.Module],
+    seed: int,
+    inputs: tuple[Any, ...],
+    device: torch.device,
+) -> torch.nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_key(seed, "initialisation"))
+        model = make_model()
+        if any(is_lazy(parameter) for parameter in model.parameters()):
+            cpu_inputs = tuple(v.to("cpu") if hasattr(v, "to") else v for v in inputs)
+            with torch.no_grad():
+                model.eval()(*cpu_inputs)
+    return model.train().to(device)

@@ -1,0 +1,103 @@
+"""When a seed stops and which of its epochs is tested: explicit rules, one verdict per seed.
+
+A rule sees the validation loss and accuracy of all seeds after every epoch, as tensors
+``[seeds]``, and answers with tensors, so that an epoch never waits for the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+class StoppingRule(Protocol):
+    """Decides, per seed, whether to keep the present weights and whether to stop."""
+
+    penalized_loss: bool
+    """Whether the validation loss this rule looks at includes the L2 term."""
+
+    def start(self, seeds: int, device: torch.device) -> State:
+        """The state before the first epoch."""
+
+    def update(
+        self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Takes in one epoch (counted from 1) in place; returns the masks (keep, stop)."""
+
+
+@dataclass(frozen=True)
+class BestValidation:
+    """Trains the whole budget and keeps the first epoch of the highest validation accuracy.
+
+    NOTE[PAPER] "the model that performs best within 800 training epochs on the validation
+    set": best is taken as highest accuracy, and the first of equals.
+    """
+
+    penalized_loss: bool = False
+
+    def start(self, seeds: int, device: torch.device) -> State:
+        """The state before the first epoch."""
+        return {"best": torch.full((seeds,), -1.0, device=device)}
+
+    def update(
+        self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Keeps strict improvements; never stops."""
+        keep = accuracy > state["best"]
+        state["best"].copy_(torch.maximum(state["best"], accuracy))
+        return keep, torch.zeros_like(keep)
+
+
+@dataclass(frozen=True)
+class RisingLoss:
+    """Kipf's rule: stop once the validation loss exceeds the mean of the last ten before it,
+    and test the last weights."""
+
+    window: int = 10
+    penalized_loss: bool = True
+
+    def start(self, seeds: int, device: torch.device) -> State:
+        """The state before the first epoch."""
+        return {"losses": torch.zeros(self.window, seeds, device=device)}
+
+    def update(
+        self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Keeps every epoch; stops on a rise after the window is full."""
+        # Kipf counts epochs from 0, asks for epoch > window, and compares with the mean of
+        # the ``window`` losses before the present one.
+        stop = (epoch - 1 > self.window) & (loss > state["losses"].mean(0))
+        state["losses"].copy_(torch.cat([state["losses"][1:], loss[None]]))
+        return torch.ones_like(stop), stop
+
+
+@dataclass(frozen=True)
+class Patience:
+    """GAT's rule: patience is renewed when accuracy or loss is at least as good as ever, and
+    weights are kept when both are."""
+
+    patience: int = 100
+    penalized_loss: bool = False
+
+    def start(self, seeds: int, device: torch.device) -> State:
+        """The state before the first epoch."""
+        return {
+            "accuracy": torch.zeros(seeds, device=device),
+            "loss": torch.full((seeds,), torch.inf, device=device),
+            "waited": torch.zeros(seeds, dtype=torch.int64, device=device),
+        }
+
+    def update(
+        self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Keeps epochs best in both; stops after ``patience`` epochs best in neither."""
+        accurate, low = accuracy >= state["accuracy"], loss <= state["loss"]
+        state["accuracy"].copy_(torch.maximum(state["accuracy"], accuracy))
+        state["loss"].copy_(torch.minimum(state["loss"], loss))
+        state["waited"].copy_(torch.where(accurate | low, 0, state["waited"] + 1))
+        return accurate & low, state["waited"] >= self.patience

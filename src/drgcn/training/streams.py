@@ -1,0 +1,48 @@
+"""Random numbers that depend on a seed, a step and a place, and on nothing else.
+
+Numbers come from hashing a counter instead of advancing a generator's state. A seed's draws
+are therefore the same whether it trains alone or among others, in one go or resumed from a
+checkpoint, on CPU or CUDA.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_BITS = 64
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
+_STREAMS = {"initialisation": 1, "dropout": 2}
+
+
+def stream_key(seed: int, stream: str) -> int:
+    """A 63-bit key for one purpose of one seed; keys of different purposes are unrelated."""
+    key = torch.tensor(seed * 1024 + _STREAMS[stream])
+    return int(mix(mix(key))) & (2**63 - 1)
+
+
+def mix(z: Tensor) -> Tensor:
+    """A bijection of 64-bit integers that scatters every bit of the input over the output."""
+    z = z * _signed(_GOLDEN)
+    z = (z ^ _shift(z, 30)) * _signed(_MIX[0])
+    z = (z ^ _shift(z, 27)) * _signed(_MIX[1])
+    return z ^ _shift(z, 31)
+
+
+def random_16bit(key: Tensor, count: int) -> Tensor:
+    """``count`` integers, uniform on ``[-2**15, 2**15)``, from one 64-bit key.
+
+    Four of them share a hash: drawing is what dropout spends its time on.
+    """
+    counter = torch.arange((count + 3) // 4, device=key.device)
+    return mix(counter + key).view(torch.int16)[:count]
+
+
+def _signed(constant: int) -> int:
+    return constant - (1 << _BITS) if constant >= 1 << (_BITS - 1) else constant
+
+
+def _shift(z: Tensor, bits: int) -> Tensor:
+    """Logical right shift; torch's own is arithmetic and would lose the top bit to xor."""
+    return (z >> bits) & ((1 << (_BITS - bits)) - 1)
