@@ -1,0 +1,45 @@
+"""Dimensional reweighting for graph neural networks.
+
+The public names are loaded when first used, so that ``import drgcn`` and the command line
+start at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drgcn.data import load as load
+    from drgcn.insertion import insert_reweighting as insert_reweighting
+    from drgcn.insertion import reweighting_blocks as reweighting_blocks
+    from drgcn.reweighting import DimensionalReweighting as DimensionalReweighting
+    from drgcn.reweighting import fold as fold
+    from drgcn.stability import stability_k as stability_k
+    from drgcn.stability import variance_spread as variance_spread
+    from drgcn.training import fit as fit
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "DimensionalReweighting": "drgcn.reweighting",
+    "fold": "drgcn.reweighting",
+    "insert_reweighting": "drgcn.insertion",
+    "reweighting_blocks": "drgcn.insertion",
+    "stability_k": "drgcn.stability",
+    "variance_spread": "drgcn.stability",
+    "load": "drgcn.data",
+    "fit": "drgcn.training",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'drgcn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

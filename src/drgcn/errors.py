@@ -15,5 +15,9 @@ class MissingDataError(DrgcnError, FileNotFoundError):
     """A dataset's files are not where they were looked for."""
 
 
+class UndefinedStability(DrgcnError, ValueError):  # noqa: N818 - a state of the data, not a fault
+    """A measure of spread asked of features that do not spread."""
+
+
 class DrgcnWarning(UserWarning):
     """Something worth knowing that does not stop the work."""

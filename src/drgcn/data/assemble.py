@@ -95,7 +95,7 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     )
     if raw.graph is not None:
         data.graph = torch.from_numpy(raw.graph)
-        data.graph_names = raw.graph_names
+        data.graph_names = list(raw.graph_names)
     return data
 
 

@@ -80,6 +80,8 @@ def _planetoid(name: str, title: str) -> Description:
         title=title,
         family="planetoid",
         splits=("public", "full"),
+        # NOTE[PAPER]: nothing is said of scaling these word counts; the code bases it builds on
+        # divide each row by its sum.
         normalize="row",
         licence="not stated; research use",
         citation="Yang, Cohen and Salakhutdinov, Revisiting Semi-Supervised Learning with Graph "

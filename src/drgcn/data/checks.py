@@ -29,7 +29,6 @@ class Parts:
         class_names: Names of the classes.
         splits: Splits that the file brings along, the default first.
         ids: The user's names of the nodes, for messages; numbers if there are none.
-        feature_source: Where the features come from.
     """
 
     source: str
@@ -39,7 +38,6 @@ class Parts:
     class_names: tuple[str, ...]
     splits: Mapping[str, Masks] = field(default_factory=dict)
     ids: Sequence[str] | None = None
-    feature_source: str = "own"
 
     def node(self, index: int) -> str:
         """How to call a node in a message."""
@@ -53,6 +51,7 @@ def checked(
     *,
     require_labels: bool = True,
     counts: tuple[int, int] | None = None,
+    feature_source: str = "own",
 ) -> RawGraph:
     """The graph with the chosen split, or one sentence about what is wrong with it.
 
@@ -63,6 +62,7 @@ def checked(
         split_seed: Seed of a random split.
         require_labels: Whether a graph without labels is an error; if not, its masks are empty.
         counts: Training and validation nodes per class of ``random``.
+        feature_source: Where the features come from, for the record.
     """
     x = numeric_matrix(parts.x, parts.source)
     nodes, columns = x.shape
@@ -81,7 +81,7 @@ def checked(
         split=name,
         split_seed=seed,
         class_names=parts.class_names,
-        feature_source=parts.feature_source,
+        feature_source=feature_source,
     )
 
 

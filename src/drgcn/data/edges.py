@@ -23,6 +23,9 @@ def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
         pairs: Listed (source, target) pairs, shape ``[2, E]``, all below ``nodes``.
         nodes: Number of nodes.
     """
+    # NOTE[DIFF]: the code bases that the paper builds on keep the loops of the raw files, so such
+    # nodes count themselves twice once the identity is added; the paper's own edge counts, like
+    # ours, are those without loops.
     source, target = pairs
     loops = source == target
     keys = source[~loops] * nodes + target[~loops]

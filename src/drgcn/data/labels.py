@@ -56,7 +56,7 @@ def from_numbers(
     if values.dtype.kind in "US":
         return from_texts([str(value) for value in values.astype(np.str_)])
     if values.dtype.kind not in "biu" and not (
-        values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all()
+        values.dtype.kind == "f" and (np.abs(values) < 2**31).all() and (values % 1 == 0).all()
     ):
         raise InputError(
             f"{source}: y must hold whole numbers or words, but it holds {values.dtype} values: "

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from drgcn.data.checks import Parts, masks_from_words
 from drgcn.data.labels import from_numbers
-from drgcn.data.npz import Arrays, csr_from_parts, read_arrays
+from drgcn.data.npz import Arrays, count_rows, csr_from_parts, read_arrays
 from drgcn.data.splits import Labels, Mask, Masks
 from drgcn.errors import InputError
 
@@ -41,7 +41,7 @@ def read_npz(path: Path) -> Parts:
 
 def _own(arrays: Arrays, source: str) -> Parts:
     x: Any = arrays["x"] if "x" in arrays else csr_from_parts(arrays, "x_", source)
-    nodes = x.shape[0] if x.ndim else 0
+    nodes = count_rows(x, source)
     y, names = _labels(arrays, "y", nodes, source)
     return Parts(
         source=source,
@@ -61,19 +61,17 @@ def _gnn_benchmark(arrays: Arrays, source: str) -> Parts:
         if "attr_matrix" in arrays
         else csr_from_parts(arrays, "attr_", source)
     )
-    if adjacency.shape != (x.shape[0], x.shape[0]):
-        raise InputError(
-            f"{source}: the adjacency is {adjacency.shape}, but there are features of "
-            f"{x.shape[0]} nodes"
-        )
+    nodes = count_rows(x, source)
+    if adjacency.shape != (nodes, nodes):
+        raise InputError(f"{source}: the adjacency is {adjacency.shape}, but x has {nodes} nodes")
     listed = sparse.coo_array(adjacency)
-    y, names = _labels(arrays, "labels", x.shape[0], source)
+    y, names = _labels(arrays, "labels", nodes, source)
     return Parts(source, x, np.stack([listed.row, listed.col]).astype(np.int64), y, names)
 
 
 def _heterophilous(arrays: Arrays, source: str) -> Parts:
     x = arrays["node_features"]
-    nodes = x.shape[0] if x.ndim else 0
+    nodes = count_rows(x, source)
     y, names = _labels(arrays, "node_labels", nodes, source)
     stacks = [_needed(arrays, f"{part}_masks", source) for part in _PARTS]
     if any(stack.ndim != 2 or len(stack) != len(stacks[0]) for stack in stacks):

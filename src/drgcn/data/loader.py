@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,12 +125,12 @@ def _read(
             return refined.read(root, entry.name, **options)
         case _:
             parts = read_npz(root / entry.files[0].path)
-            return checked(parts, chosen, seed, counts=entry.per_class)
+            return checked(parts, chosen, seed, counts=entry.per_class, feature_source="published")
 
 
 def _own_path(name: str | PathLike[str]) -> Path | None:
-    path = Path(name)
-    if not isinstance(name, str) or path.suffix in (".npz", ".pt") or len(path.parts) > 1:
+    path = Path(name).expanduser()
+    if not isinstance(name, str) or path.suffix in (".npz", ".pt") or set(name) & {"/", os.sep}:
         return path
     return None if name.lower().replace("_", "-") in names() or not path.exists() else path
 

@@ -24,10 +24,10 @@ def read_arrays(path: Path) -> Arrays:
         InputError: If the file is damaged, no archive, or holds pickled objects.
     """
     try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise InputError(f"{path} holds a single array, but an .npz archive was expected")
-        with archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise InputError(f"{path} holds a single array, but an .npz archive was expected")
             return {key: archive[key] for key in archive.files}
     except InputError:
         raise
@@ -62,9 +62,9 @@ def read_matrix(path: Path) -> Features:
 
 def numeric_matrix(matrix: Any, source: object) -> Features:
     """The matrix itself, once it is known to be two-dimensional, numeric and finite."""
-    if not (isinstance(matrix, np.ndarray) or sparse.issparse(matrix)) or matrix.ndim != 2:
-        found = f"of shape {matrix.shape}" if hasattr(matrix, "shape") else type(matrix).__name__
-        raise InputError(f"{source}: features must be a matrix [nodes, features], not {found}")
+    if not isinstance(matrix, np.ndarray) and not sparse.issparse(matrix):
+        raise InputError(f"{source}: features must be a matrix, not a {type(matrix).__name__}")
+    count_rows(matrix, source)
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{source}: features must be numbers, but their type is {matrix.dtype}")
     with np.errstate(over="ignore"):
@@ -82,6 +82,16 @@ def numeric_matrix(matrix: Any, source: object) -> Features:
             "replace empty, NaN and infinite values first"
         )
     return matrix if coo is None else sparse.csr_array(matrix)
+
+
+def count_rows(matrix: Any, source: object) -> int:
+    """Number of nodes, once the features are known to be a matrix."""
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{source}: features must be a matrix [nodes, features], but their shape is "
+            f"{tuple(matrix.shape)}"
+        )
+    return int(matrix.shape[0])
 
 
 def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_array:

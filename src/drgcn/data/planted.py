@@ -17,7 +17,7 @@ def make(
     classes: int = 4,
     features: int = 64,
     informative: int = 16,
-    signal: float = 0.5,
+    signal: float = 1.0,
     nuisance_scale: float = 10.0,
     homophily: float = 0.6,
     mean_degree: float = 5.0,

@@ -17,6 +17,7 @@ from drgcn.data.features import Features
 from drgcn.data.info import DatasetInfo
 from drgcn.data.labels import from_numbers
 from drgcn.data.layouts import as_mask, given_split
+from drgcn.data.npz import count_rows
 from drgcn.data.splits import Masks
 from drgcn.errors import InputError
 
@@ -36,10 +37,10 @@ def read_saved(path: Path) -> Parts:
                 f"{path} must hold the tensors x and edge_index, but it holds "
                 f"{', '.join(map(str, stored)) or 'nothing'}"
             )
-    x = _features(stored["x"])
-    nodes = x.shape[0] if x.ndim else 0
+    nodes = count_rows(stored["x"], source)
+    x = _features(stored["x"], source)
     arrays = {
-        key: _array(stored[key], path)
+        key: _array(stored[key], source)
         for key in ("edge_index", "y", *(f"{part}_mask" for part in _PARTS))
         if stored.get(key) is not None
     }
@@ -68,7 +69,11 @@ def _stored(path: Path) -> Mapping[Any, Any]:
 
     safe = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, DatasetInfo]
     try:
-        with torch.serialization.safe_globals(safe):
+        with (
+            torch.serialization.safe_globals(safe),
+            # Indices past the end of a sparse tensor would be followed into foreign memory.
+            torch.sparse.check_sparse_tensor_invariants(True),
+        ):
             stored = torch.load(path, map_location="cpu", weights_only=True)
         if isinstance(stored, Data):
             return dict(stored.to_dict())
@@ -84,23 +89,29 @@ def _stored(path: Path) -> Mapping[Any, Any]:
     raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
 
 
-def _features(x: torch.Tensor) -> Features:
+def _features(x: torch.Tensor, source: str) -> Features:
     if x.layout == torch.strided:
-        return _plain(x)
+        return _plain(x, source)
     coo = x.to_sparse_coo().coalesce()
-    return sparse.csr_array((_plain(coo.values()), coo.indices().numpy()), shape=tuple(coo.shape))
+    if coo.dense_dim() or not coo.is_floating_point():
+        return _plain(coo.to_dense(), source)
+    indices = coo.indices().numpy()
+    return sparse.csr_array((coo.values().float().numpy(), indices), shape=tuple(coo.shape))
 
 
-def _array(value: Any, path: Path) -> npt.NDArray[Any]:
+def _array(value: Any, source: str) -> npt.NDArray[Any]:
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        raise InputError(f"{path}: y, edge_index and masks must be plain tensors")
-    return _plain(value)
+        raise InputError(f"{source}: y, edge_index and masks must be plain tensors")
+    return _plain(value, source)
 
 
-def _plain(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    # numpy has no bfloat16.
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+def _plain(tensor: torch.Tensor, source: str) -> npt.NDArray[Any]:
+    # numpy does not know all of torch's float types.
+    tensor = tensor.detach()
+    try:
+        return (tensor.float() if tensor.is_floating_point() else tensor.resolve_conj()).numpy()
+    except (TypeError, RuntimeError):
+        raise InputError(f"{source}: a tensor of type {tensor.dtype} cannot be read") from None
 
 
 def _splits(arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str) -> dict[str, Masks]:

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from drgcn.errors import InputError
 
+# A row must fit into a block, and a row can have many thousand columns.
+_BLOCK = 1 << 24
+
 
 class Columns:
     """The columns of one file; rows are counted from 1, the header not included.
@@ -65,16 +68,17 @@ class Columns:
             raise InputError(
                 f"{self.path}: row {row} has no value in the column {name!r}: fill it"
             )
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        words = self.text(name) if is_text else column.combine_chunks()
         try:
-            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-                column = self.text(name)
-            values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+            values = words.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         except pa.ArrowException:
-            row, word = self._first_word(name)
-            raise InputError(
-                f"{self.path}: row {row} has {word} in the column {name!r}, which must hold "
-                "numbers: correct it, or drop the column if it is no feature"
-            ) from None
+            if not is_text:
+                raise InputError(
+                    f"{self.path}: the column {name!r} must hold numbers, not {column.type}: drop "
+                    "it if it is no feature"
+                ) from None
+            values = self._floats(name, words.to_pylist())
         with np.errstate(over="ignore"):
             wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
         if len(wrong):
@@ -101,13 +105,19 @@ class Columns:
             column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         )
 
-    def _first_word(self, name: str) -> tuple[int, str]:
-        for row, word in enumerate(self.text(name).to_pylist(), start=1):
+    def _floats(self, name: str, words: list[str]) -> npt.NDArray[np.float64]:
+        """Word by word, for forms such as +1.5 that Arrow does not know, and for the culprit."""
+        values = np.empty(len(words))
+        for row, word in enumerate(words):
             try:
-                float(word)
+                values[row] = float(word)
             except ValueError:
-                return row, repr(word) if word else "an empty cell"
-        return 1, f"values of type {self._table.column(name).type}"
+                found = repr(word) if word else "an empty cell"
+                raise InputError(
+                    f"{self.path}: row {row + 1} has {found} in the column {name!r}, which must "
+                    "hold numbers: correct it, or drop the column if it is no feature"
+                ) from None
+        return values
 
 
 def _read_csv(path: Path) -> Any:
@@ -125,7 +135,7 @@ def _read_csv(path: Path) -> Any:
         table = arrow_csv.read_csv(
             path,
             # Row numbers are known only when rows are read in order.
-            read_options=arrow_csv.ReadOptions(use_threads=False),
+            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=set_aside),
             # Everything is text first: ids such as 007 stay as they are.
             convert_options=arrow_csv.ConvertOptions(
@@ -150,6 +160,9 @@ def _header(path: Path) -> list[str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             header = next(csv.reader(file), [])
+            # Arrow stumbles over a broken row that is no text either: see to the end first.
+            while file.read(_BLOCK):
+                pass
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path} is not a text file in UTF-8: save it as CSV in UTF-8") from None
     if not any(name.strip() for name in header):

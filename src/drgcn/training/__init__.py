@@ -1,7 +1,7 @@
 """Training: many seeds in one pass, explicit stopping rules, checkpoints."""
 
 from drgcn.training.epoch_loop import Progress
-from drgcn.training.fit import fit
+from drgcn.training.fitting import fit
 from drgcn.training.fit_result import FitResult
 from drgcn.training.stopping import BestValidation, Patience, RisingLoss, StoppingRule
 

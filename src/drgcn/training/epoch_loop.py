@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +88,8 @@ class EpochLoop:
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:
             return None
-        first, last = trainer.stack.seeds[0], trainer.stack.seeds[-1]
-        return self.checkpoint.with_name(f"{self.checkpoint.name}.{first}-{last}")
+        seeds = zlib.crc32(repr(trainer.stack.seeds).encode())  # a block's lanes, in order
+        return self.checkpoint.with_name(f"{self.checkpoint.name}.{seeds:08x}")
 
     def _report(self, trainer: Trainer, epoch: int, now: float) -> None:
         if self.progress is None or now - self.reported < _REPORT_EVERY:

@@ -1,0 +1,126 @@
+"""Runs the rows of a comparison with a progress bar, and prints them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from torch_geometric.data import Data
+
+from drgcn.stability import variance_spread
+from drgcn.studies.comparison import gain, summarize, verdict
+from drgcn.studies.experiment import Experiment
+from drgcn.studies.runner import Outcome, run
+from drgcn.training import Progress as FitProgress
+
+
+def run_rows(
+    experiments: Sequence[Experiment], data: Data, seeds: range, out: Path, device: torch.device
+) -> list[Outcome]:
+    """Runs one experiment after the other, all seeds of each at once."""
+    columns = (
+        TextColumn("{task.description:>24}"),
+        BarColumn(),
+        TextColumn("epoch {task.fields[epoch]}  loss {task.fields[loss]}  val {task.fields[val]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    outcomes = []
+    # On standard error, so that standard output holds nothing but the result.
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        for experiment in experiments:
+            task = bars.add_task(experiment.label, total=1, epoch="-", loss="-", val="-")
+
+            def show(now: FitProgress, task: Any = task) -> None:
+                bars.update(
+                    task,
+                    completed=now.epochs_done,
+                    total=now.epochs_in_all,
+                    epoch=f"{now.epochs_done}/{now.epochs_in_all}",
+                    loss=f"{now.train_loss:.3f}",
+                    val=f"{100 * now.val_accuracy:.1f} %",
+                )
+
+            outcomes.append(run(experiment, data, seeds, out, device=device, progress=show))
+            bars.update(task, completed=1, total=1)
+    return outcomes
+
+
+def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    """The table, what it means, and where its records are."""
+    report = comparison(data, outcomes)
+    if as_json:
+        print(json.dumps(report))
+        return
+    console = Console()
+    info = data.dataset
+    console.print(
+        f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
+        f"edges, {info.features:,} features, {info.classes} classes; {info.train:,} / "
+        f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
+        f"variances: {report['variance_spread']:.2f}."
+    )
+    console.print(_table(report["rows"]))
+    if report["verdict"]:
+        console.print(report["verdict"])
+    for row in report["rows"]:
+        for path in row["records"]:
+            console.print(f"  {path}", style="dim", highlight=False, soft_wrap=True)
+
+
+def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Everything ``--json`` prints."""
+    by_gate = {outcome.experiment.reweight: outcome.seeds for outcome in outcomes}
+    rows = []
+    for outcome in outcomes:
+        summary = summarize(outcome.seeds)
+        over_plain = None
+        if None in by_gate and outcome.experiment.reweight is not None:
+            over_plain = gain(outcome.seeds, by_gate[None])
+        rows.append(
+            {
+                "row": outcome.experiment.label,
+                "reweight": outcome.experiment.reweight,
+                "test_accuracy_mean": round(summary.mean, 3),
+                "test_accuracy_std": _finite(summary.std),
+                "val_accuracy_mean": round(summary.val_mean, 3),
+                "seeds": summary.seeds,
+                "gain_over_plain": over_plain and [_finite(value) for value in astuple(over_plain)],
+                "k": [_finite(value) for value in summary.k],
+                "best_epoch_mean": round(summary.best_epoch, 1),
+                "records": [str(path) for path in outcome.paths],
+            }
+        )
+    complete = {None, "dr", "static", "constant"} <= by_gate.keys()
+    return {
+        "dataset": data.dataset.to_dict(),
+        "variance_spread": round(variance_spread(data.x), 4),
+        "rows": rows,
+        "verdict": verdict(by_gate) if complete else None,
+    }
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table("", f"test % (n={rows[0]['seeds']})", "gain over plain [95 %]", "K per layer")
+    for row in rows:
+        std, over = row["test_accuracy_std"], row["gain_over_plain"]
+        accuracy = f"{row['test_accuracy_mean']:.2f}" + ("" if std is None else f" ± {std:.2f}")
+        gained = ""
+        if over:
+            mean, low, high = over
+            gained = f"{mean:+.2f}" + ("" if low is None else f" [{low:+.2f}, {high:+.2f}]")
+        k = " ".join("-" if value is None else f"{value:.2f}" for value in row["k"])
+        table.add_row(row["row"], accuracy, gained, k)
+    return table
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows neither NaN nor infinity."""
+    return round(value, 4) if abs(value) < float("inf") else None

@@ -1,0 +1,90 @@
+"""``drgcn data``: what datasets there are, and whether they are here and whole."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated
+
+import typer
+
+from drgcn.cli.options import DataRoot, Json, Offline
+
+app = typer.Typer(help="List, inspect, verify and download datasets.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A dataset's name.")]
+
+
+@app.command("list")
+def list_datasets(json: Json = False) -> None:
+    """List the datasets by name."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from drgcn.data.catalog import describe, names
+
+    entries = [describe(name) for name in names()]
+    if json:
+        keys = ("name", "title", "splits", "licence", "home")
+        print(jsonlib.dumps([{key: getattr(entry, key) for key in keys} for entry in entries]))
+        return
+    table = Table("name", "what it is", "splits", "home")
+    for entry in entries:
+        splits = ", ".join(entry.splits[:4]) + (", ..." if len(entry.splits) > 4 else "")
+        table.add_row(entry.name, entry.title, splits, entry.home or "made on the spot")
+    Console().print(table)
+
+
+@app.command("info")
+def info(
+    dataset: Annotated[str, typer.Argument(help="A dataset's name, or a path to your own.")],
+    split: Annotated[str | None, typer.Option(help="Split.")] = None,
+    data_root: DataRoot = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """Load a dataset and say what is in it."""
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from drgcn.data import load, names
+
+    own = {} if dataset.lower() in names() or not Path(dataset).exists() else {"require_labels": False}
+    data = load(dataset, data_root, split=split, offline=offline, **own)
+    facts = data.dataset.to_dict()
+    if json:
+        print(jsonlib.dumps(facts))
+        return
+    table = Table(show_header=False)
+    for key, value in facts.items():
+        if value not in ("", None, {}, []):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            table.add_row(key.replace("_", " "), f"{shown:,}" if isinstance(shown, int) else str(shown))
+    Console().print(table)
+
+
+@app.command("verify")
+def verify(name: Name, data_root: DataRoot = None, json: Json = False) -> None:
+    """Compare a dataset's files with their published checksums."""
+    from drgcn.data.downloader import verify as verify_files
+
+    states = verify_files(name, data_root)
+    if json:
+        print(jsonlib.dumps(dict(states)))
+    elif not states:
+        print(f"{name} is made on the spot: it has no files")
+    else:
+        for path, state in states:
+            print(f"{state:<10} {path}")
+    if any(state != "ok" for _, state in states):
+        raise typer.Exit(1)
+
+
+@app.command("download")
+def download(name: Name, data_root: DataRoot = None, offline: Offline = False) -> None:
+    """Fetch a dataset's files; those that are here and whole are kept."""
+    from drgcn.data.downloader import download as download_files
+
+    for path in download_files(name, data_root, offline=offline):
+        print(path)

@@ -1,0 +1,30 @@
+"""``drgcn report``: tables and pictures from run records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drgcn.errors import InputError
+
+
+def report(
+    records: Annotated[Path, typer.Argument(help="Folder of run records.")] = Path("runs"),
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
+) -> None:
+    """Print the table of a folder of run records, and write it as a page.
+
+    Example: drgcn report runs --html report.html
+    """
+    from drgcn.studies.html_report import write_report
+    from drgcn.studies.run_record import load_records
+    from drgcn.studies.tables import markdown_table
+
+    found = load_records(records)
+    if not found:
+        raise InputError(f"Expected run records (*.json) in {records}; found none.")
+    print(markdown_table(found))
+    if html is not None:
+        print(f"\n{write_report(found, html, title='drgcn report')}")

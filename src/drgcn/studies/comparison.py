@@ -1,0 +1,97 @@
+"""Statistics over seeds, and what may be concluded from them in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from drgcn.studies.run_record import SeedResult
+
+Results = Mapping[int, SeedResult]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and standard deviation (n - 1) of the test accuracy in percent."""
+
+    mean: float
+    std: float
+    seeds: int
+    val_mean: float
+    best_epoch: float
+    k: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A difference in points of accuracy between two rows, paired by seed, with its 95 %
+    confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+def summarize(results: Results) -> Summary:
+    """The row of a table."""
+    test = np.array([100 * result.test_accuracy for result in results.values()])
+    layers = zip(*(result.k for result in results.values()), strict=True)
+    return Summary(
+        mean=float(test.mean()),
+        std=float(test.std(ddof=1)) if len(test) > 1 else math.nan,
+        seeds=len(test),
+        val_mean=float(np.mean([100 * result.val_accuracy for result in results.values()])),
+        best_epoch=float(np.mean([result.best_epoch for result in results.values()])),
+        k=tuple(_mean_of_defined(layer) for layer in layers),
+    )
+
+
+def gain(results: Results, baseline: Results) -> Gain:
+    """How many points ``results`` lie above ``baseline``, over the seeds they share."""
+    seeds = sorted(results.keys() & baseline.keys())
+    points = [100 * (results[s].test_accuracy - baseline[s].test_accuracy) for s in seeds]
+    mean = float(np.mean(points))
+    if len(points) < 2:
+        return Gain(mean, -math.inf, math.inf)
+    half = stats.t.ppf(0.975, len(points) - 1) * np.std(points, ddof=1) / math.sqrt(len(points))
+    return Gain(mean, mean - float(half), mean + float(half))
+
+
+def verdict(rows: Mapping[str | None, Results]) -> str:
+    """What the comparison of a plain model, Dr and the control gates says, in plain words."""
+    over_plain = gain(rows["dr"], rows[None])
+    seeds = len(rows["dr"])
+    words = f"{over_plain.mean:+.2f} points, 95 % interval {over_plain.low:+.2f} to {over_plain.high:+.2f}"
+    if not over_plain.sure:
+        return f"Over {seeds} seeds, Dr makes no sure difference here ({words})."
+    if over_plain.mean < 0:
+        return f"Dr costs accuracy here ({words})."
+    controls = {name: gain(rows["dr"], rows[name]) for name in ("static", "constant")}
+    matched = [name for name, over in controls.items() if not over.low > 0]
+    if matched:
+        return (
+            f"Dr gains over the plain model ({words}), but the {' and the '.join(matched)} gate, "
+            f"which sees no data, does about as well: the gain is not due to the block."
+        )
+    smallest = min(controls.values(), key=lambda over: over.mean)
+    return (
+        f"Dr gains over the plain model ({words}), and at least {smallest.mean:.2f} points over "
+        f"gates that see no data: reading the mean representation is what helps."
+    )
+
+
+def _mean_of_defined(values: Sequence[float | None]) -> float:
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if defined else math.nan

@@ -1,0 +1,16 @@
+"""The experiments of the demo."""
+
+from __future__ import annotations
+
+from drgcn.data import DatasetInfo
+from drgcn.studies.experiment import Experiment
+
+DEMO_DATASETS = ("digits", "planted")
+
+
+def demo_experiments(info: DatasetInfo) -> list[Experiment]:
+    """GCN without a gate, with Dr, and with both control gates."""
+    return [
+        Experiment(info.name, info.split, reweight=gate, hidden_channels=32, epochs=200)
+        for gate in (None, "dr", "static", "constant")
+    ]

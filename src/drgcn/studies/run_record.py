@@ -1,0 +1,117 @@
+"""Run records: one JSON file per pass, written once and never changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from drgcn.errors import InputError
+from drgcn.studies.experiment import Experiment
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """What one seed came to.
+
+    Attributes:
+        test_accuracy: Accuracy on the test nodes, between 0 and 1.
+        val_accuracy: The same on the validation nodes, at the kept epoch.
+        best_epoch: The epoch whose weights were kept.
+        epochs: Epochs trained.
+        k: Stability measure of each layer's learnt vector; empty without a gate.
+        curve_val_accuracy: Validation accuracy at the record's ``curve_epochs``.
+        curve_train_loss: Training loss at the same epochs.
+    """
+
+    test_accuracy: float
+    val_accuracy: float
+    best_epoch: int
+    epochs: int
+    k: list[float | None]
+    curve_val_accuracy: list[float]
+    curve_train_loss: list[float]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The results of one pass, with all that is needed to judge and repeat them."""
+
+    experiment: Experiment
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    started: str
+    seconds: float
+    curve_epochs: list[int]
+    seeds: dict[int, SeedResult]
+
+    @property
+    def identity(self) -> str:
+        """The experiment on this very data."""
+        return self.experiment.identity(self.data["content_hash"])
+
+    @property
+    def file_name(self) -> str:
+        """Readable, and unique to experiment, data and seeds."""
+        words = [self.data["name"], self.data["split"], self.experiment.label]
+        seeds = f"seeds-{min(self.seeds)}-{max(self.seeds)}"
+        name = "-".join([*words, self.identity[:8], seeds]).replace(" + ", "-")
+        return re.sub(r"[^\w.-]", "-", name) + ".json"
+
+    def dumps(self) -> str:
+        """JSON with one line per fact and one line per seed: small, and readable in a diff."""
+        head = {
+            "format": FORMAT,
+            "experiment": self.experiment.to_dict(),
+            "data": self.data,
+            "environment": self.environment,
+            "started": self.started,
+            "seconds": round(self.seconds, 3),
+            "curve_epochs": self.curve_epochs,
+        }
+        lines = [f'  "{key}": {json.dumps(value)},' for key, value in head.items()]
+        seeds = [f'    "{s}": {json.dumps(asdict(r))}' for s, r in sorted(self.seeds.items())]
+        return "\n".join(["{", *lines, '  "seeds": {', ",\n".join(seeds), "  }", "}"]) + "\n"
+
+    @classmethod
+    def loads(cls, text: str, source: str = "record") -> RunRecord:
+        """Reads what :meth:`dumps` wrote."""
+        try:
+            raw = json.loads(text)
+            if raw.pop("format") != FORMAT:
+                raise InputError(f"Expected a run record of format {FORMAT} in {source}.")
+            seeds = {int(s): SeedResult(**r) for s, r in raw.pop("seeds").items()}
+            return cls(experiment=Experiment(**raw.pop("experiment")), seeds=seeds, **raw)
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"Expected a run record; {source} is none ({error}). Remove or repair it."
+            ) from None
+
+    def save(self, folder: Path) -> Path:
+        """Writes the record under its own name, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.file_name
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(self.dumps())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, path)  # unlike a rename, never replaces a record
+        except FileExistsError:
+            raise InputError(f"{path} exists already; records are never overwritten.") from None
+        finally:
+            partial.unlink()
+        return path
+
+
+def load_records(folder: Path) -> list[RunRecord]:
+    """All records of a folder, in the order of their names."""
+    paths: Iterable[Path] = sorted(folder.rglob("*.json")) if folder.is_dir() else []
+    return [RunRecord.loads(p.read_text(encoding="utf-8"), str(p)) for p in paths]

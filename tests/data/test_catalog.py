@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from drgcn.data import describe, names
+from drgcn.errors import InputError
+
+
+def test_catalogue_is_read_without_importing_torch() -> None:
+    code = (
+        "import sys, drgcn.data, drgcn.data.catalog as c; c.describe(c.names()[0]); "
+        "assert not {'torch', 'torch_geometric', 'pooch', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_loading_does_not_import_what_only_some_readers_need() -> None:
+    code = (
+        "import sys; from drgcn.data import load, download; "
+        "assert not {'pooch', 'pyarrow', 'sklearn', 'torch_geometric'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_entry_describes_itself_completely() -> None:
+    for name in names():
+        entry = describe(name)
+        assert entry.name == name
+        assert entry.title
+        assert entry.licence
+        assert entry.default_split == entry.splits[0]
+        assert len(set(entry.splits)) == len(entry.splits)
+        assert name == "planted" or (entry.home.startswith("https://") and entry.citation)
+        for file in entry.files:
+            assert len(file.sha256) == 64
+            assert file.url is None or file.url.startswith("https://")
+
+
+def test_entries_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        describe("cora").title = "mine"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("spelling", ["CoraR", "corar", "CORAR"])
+def test_case_does_not_matter(spelling: str) -> None:
+    assert describe(spelling).name == "corar"
+
+
+def test_underscores_and_hyphens_are_the_same() -> None:
+    assert describe("Amazon_Photo") is describe("amazon-photo")
+
+
+def test_unknown_name_lists_close_and_known_names() -> None:
+    with pytest.raises(InputError, match=r"did you mean cite.*known are cora, citeseer"):
+        describe("citeser")
+
+
+def test_package_has_no_other_attributes() -> None:
+    import drgcn.data
+
+    assert set(drgcn.data.__all__) <= set(dir(drgcn.data))
+    with pytest.raises(AttributeError, match="nonsense"):
+        drgcn.data.nonsense  # noqa: B018

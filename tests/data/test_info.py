@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drgcn.data import load
+from drgcn.data.info import content_hash
+
+X = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -3]], dtype=np.float32)
+Y = np.array([0, -1, 1])
+EDGES = np.array([[0, 1], [1, 0]])
+MASKS = [np.array(row, dtype=bool) for row in ([1, 0, 0], [0, 0, 1], [0, 0, 0])]
+
+
+def test_hash_of_a_known_graph_never_changes() -> None:
+    # Pinned: run records made on other machines and versions refer to such digests.
+    assert content_hash(X, Y, EDGES, MASKS) == "ac619a4c8b29441f"
+
+
+def test_hash_is_the_same_for_dense_and_sparse_features() -> None:
+    assert content_hash(sparse.csr_array(X), Y, EDGES, MASKS) == content_hash(X, Y, EDGES, MASKS)
+
+
+def test_hash_ignores_stored_zeros_order_and_byte_order() -> None:
+    untidy = sparse.csr_array(
+        (np.array([0, 1.5, -3, 2], dtype=np.float32), [0, 1, 2, 0], [0, 2, 2, 4]), shape=(3, 3)
+    )
+    reference = content_hash(X, Y, EDGES, MASKS)
+    assert content_hash(untidy, Y.astype(">i8"), EDGES.astype(">i4"), MASKS) == reference
+
+
+def test_hash_ignores_block_borders(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = content_hash(X, Y, EDGES, MASKS)
+    monkeypatch.setattr("drgcn.data.info._ROWS_PER_BLOCK", 2)
+    assert content_hash(X, Y, EDGES, MASKS) == reference
+
+
+def test_hash_sees_every_part() -> None:
+    more_x, more_y, more_edges = X.copy(), Y.copy(), EDGES.copy()
+    more_x[1, 1], more_y[1], more_edges[1, 1] = 1, 1, 2
+    wider = np.hstack([X, np.zeros((3, 1), np.float32)])
+    other_masks = [MASKS[1], MASKS[0], MASKS[2]]
+    digests = {
+        content_hash(X, Y, EDGES, MASKS),
+        content_hash(more_x, Y, EDGES, MASKS),
+        content_hash(wider, Y, EDGES, MASKS),
+        content_hash(X, more_y, EDGES, MASKS),
+        content_hash(X, Y, more_edges, MASKS),
+        content_hash(X, Y, EDGES, other_masks),
+    }
+    assert len(digests) == 6
+
+
+def test_info_turns_into_plain_json() -> None:
+    info = load("wine", k=3).dataset
+    record = json.loads(json.dumps(info.to_dict()))
+    assert record["options"] == {"k": 3}
+    assert record["class_names"] == ["class_0", "class_1", "class_2"]
+    assert record["train"] + record["val"] + record["test"] == record["nodes"] == 178
+
+
+def test_info_prints_as_one_short_line() -> None:
+    assert str(load("wine").dataset) == "wine (random split)"
