@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -14,6 +15,12 @@ from drgcn.nn.sparse_pattern import SparsePattern
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
 _LARGEST_BLOCK_DIAGONAL = 2**24
+
+
+with warnings.catch_warnings():
+    # Torch says once per process that CSR is in beta. Let it say so here, to nobody.
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
 def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
