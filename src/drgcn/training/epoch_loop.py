@@ -100,7 +100,7 @@ class EpochLoop:
             Progress(
                 epochs_done=self.finished * self.epochs + epoch,
                 epochs_in_all=self.blocks * self.epochs,
-                train_loss=float(trainer.curves["train_loss"][epoch - 1][active].mean()),
-                val_accuracy=float(trainer.curves["val_accuracy"][epoch - 1][active].mean()),
+                train_loss=float(trainer.curve("train_loss")[epoch - 1][active].mean()),
+                val_accuracy=float(trainer.curve("val_accuracy")[epoch - 1][active].mean()),
             )
         )

@@ -16,7 +16,7 @@ from drgcn.training.fit_result import FitResult
 from drgcn.training.model_stack import ModelStack
 from drgcn.training.objective import accuracy
 from drgcn.training.stopping import BestValidation, StoppingRule
-from drgcn.training.trainer import Target, Trainer
+from drgcn.training.trainer import CURVES, Target, Trainer
 
 CPU_LANES = 4
 
@@ -108,7 +108,7 @@ def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
     lanes = torch.arange(len(stack.seeds), device=test.device)
-    val_accuracy = trainer.curves["val_accuracy"][trainer.best_epoch - 1, lanes]
+    val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     test_accuracy = accuracy(stack()[:, test], trainer.target.labels[test])
     return FitResult(
         seeds=stack.seeds,
@@ -116,7 +116,7 @@ def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
         epochs_run=trainer.last_epoch.tolist(),
         val_accuracy=val_accuracy.tolist(),
         test_accuracy=test_accuracy.tolist(),
-        curves={name: list(value.T.cpu()) for name, value in trainer.curves.items()},
+        curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
     )

@@ -7,11 +7,14 @@ checkpoint, on CPU or CUDA.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 _BITS = 64
 _GOLDEN = 0x9E3779B97F4A7C15
+_SPREAD = 0xD1342543DE82EF95
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
 _STREAMS = {"initialisation": 1, "dropout": 2}
 
@@ -22,9 +25,15 @@ def stream_key(seed: int, stream: str) -> int:
     return int(mix(mix(key))) & (2**63 - 1)
 
 
+def step_key(key: Tensor, step: Tensor | int) -> Tensor:
+    """The key of one step. Multiples of an odd constant near the golden ratio keep apart, so
+    the counters that start at different steps' keys do not meet."""
+    return key + step * _signed(_GOLDEN)
+
+
 def mix(z: Tensor) -> Tensor:
     """A bijection of 64-bit integers that scatters every bit of the input over the output."""
-    z = z * _signed(_GOLDEN)
+    z = z * _signed(_SPREAD)
     z = (z ^ _shift(z, 30)) * _signed(_MIX[0])
     z = (z ^ _shift(z, 27)) * _signed(_MIX[1])
     return z ^ _shift(z, 31)
@@ -33,10 +42,29 @@ def mix(z: Tensor) -> Tensor:
 def random_16bit(key: Tensor, count: int) -> Tensor:
     """``count`` integers, uniform on ``[-2**15, 2**15)``, from one 64-bit key.
 
-    Four of them share a hash: drawing is what dropout spends its time on.
+    Under :func:`torch.vmap` over keys, every lane draws its own.
     """
-    counter = torch.arange((count + 3) // 4, device=key.device)
-    return mix(counter + key).view(torch.int16)[:count]
+    return _Random16Bit.apply(key, count)
+
+
+class _Random16Bit(torch.autograd.Function):
+    """Four numbers share a hash, for drawing is what dropout spends its time on.
+
+    A function of its own because torch 2.11 cannot reinterpret bits under vmap.
+    """
+
+    @staticmethod
+    def forward(key: Tensor, count: int) -> Tensor:
+        counter = torch.arange((count + 3) // 4, device=key.device)
+        return mix(counter + key[..., None]).view(torch.int16)[..., :count]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, key: Tensor, count: int) -> tuple[Tensor, int]:
+        return _Random16Bit.apply(key, count), 0
 
 
 def _signed(constant: int) -> int:

@@ -11,7 +11,10 @@ from torch import Tensor
 from drgcn.training.model_stack import ModelStack
 from drgcn.training.objective import accuracy, cross_entropy, l2_penalty
 from drgcn.training.stopping import StoppingRule
-from drgcn.training.streams import mix, stream_key
+from drgcn.training.streams import step_key, stream_key
+
+
+CURVES = ("train_loss", "val_loss", "val_accuracy")
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Trainer:
             {"params": self.regularized, "weight_decay": weight_decay},
             {"params": others, "weight_decay": 0.0},
         ]
-        on_cuda = device.type == "cuda" and "capturable" in inspect.signature(optimizer).parameters
-        options = {"capturable": True} if on_cuda else {}
+        # On CUDA: state on the device, so that a step can be recorded, and few kernels.
+        known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
+        options = {name: True for name in ("capturable", "fused") if name in known}
         self.optimizer = optimizer([g for g in groups if g["params"]], lr=lr, **options)  # type: ignore[call-arg]
 
         keys = [stream_key(seed, "dropout") for seed in stack.seeds]
@@ -70,10 +74,7 @@ class Trainer:
         self.best_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.last_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.best = {name: value.detach().clone() for name, value in stack.state().items()}
-        self.curves = {
-            name: torch.zeros(epochs, seeds, device=device)
-            for name in ("train_loss", "val_loss", "val_accuracy")
-        }
+        self.curves = torch.zeros(epochs, len(CURVES), seeds, device=device)
         self.rule_state = rule.start(seeds, device)
 
     def run_epoch(self) -> None:
@@ -87,13 +88,12 @@ class Trainer:
         self.best_epoch.copy_(torch.where(keep, self.epoch, self.best_epoch))
         self.last_epoch.copy_(torch.where(self.active, self.epoch, self.last_epoch))
         self.active.logical_and_(~stop)
-        row = self.epoch - 1
-        for name, value in (
-            ("train_loss", train_loss),
-            ("val_loss", val_loss),
-            ("val_accuracy", val_accuracy),
-        ):
-            self.curves[name].index_copy_(0, row[None], value.detach().float()[None])
+        point = torch.stack([train_loss, val_loss, val_accuracy]).float()
+        self.curves.index_copy_(0, self.epoch[None] - 1, point[None])
+
+    def curve(self, name: str) -> Tensor:
+        """One of :data:`CURVES` ``[epochs, seeds]``; zero from the present epoch on."""
+        return self.curves[:, CURVES.index(name)]
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a pass needs to go on from here, by name."""
@@ -102,12 +102,12 @@ class Trainer:
             "active": self.active,
             "best_epoch": self.best_epoch,
             "last_epoch": self.last_epoch,
+            "curves": self.curves,
         }
         for prefix, group in (
             ("now", self.stack.state()),
             ("best", self.best),
             ("rule", self.rule_state),
-            ("curve", self.curves),
         ):
             found |= {f"{prefix}/{name}": value for name, value in group.items()}
         for name, parameter in self.stack.parameters.items():
@@ -132,11 +132,10 @@ class Trainer:
             return  # the host knows at no cost; a device would have to be waited for
         for name, value in self.stack.state().items():
             mask = keep.view(-1, *[1] * (value.dim() - 1))
-            self.best[name].copy_(torch.where(mask, value.detach(), self.best[name]))
+            torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
     def _step(self) -> Tensor:
-        keys = mix(self.dropout_keys + mix(self.epoch))
-        scores = self.stack(keys)[:, self.target.train]
+        scores = self.stack(step_key(self.dropout_keys, self.epoch))[:, self.target.train]
         loss = cross_entropy(scores, self.target.labels[self.target.train])
         parameters = [p for p in self.stack.parameters.values() if p.requires_grad]
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
