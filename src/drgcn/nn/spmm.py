@@ -44,9 +44,12 @@ class _SparseProduct(torch.autograd.Function):
         csr = torch.sparse_csr_tensor(
             pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
         )
-        # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
-        # where the plain product first fills and copies an array of zeros.
-        return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
+        # The plain product ``csr @ x`` first fills an array with zeros, then copies it, then
+        # scales it. Both ways here write the result once.
+        if not x.is_cuda:
+            return torch.sparse.mm(csr, x, "sum")
+        out = x.new_zeros(pattern.shape[0], x.size(1))
+        return torch.addmm(out, csr, x, beta=0, out=out)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

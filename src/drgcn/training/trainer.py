@@ -141,7 +141,8 @@ class Trainer:
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
         gradients = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            # Fused optimisers want gradients laid out as the parameters are.
+            parameter.grad = None if gradient is None else gradient.contiguous()
         self.optimizer.step()
         return loss.detach()
 
