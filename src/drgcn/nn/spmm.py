@@ -17,6 +17,11 @@ from drgcn.nn.sparse_pattern import SparsePattern
 _LARGEST_BLOCK_DIAGONAL = 2**24
 
 
+try:
+    from drgcn.nn.csr_kernel import csr_product as _csr_product
+except ImportError:  # Triton comes with torch's CUDA builds only
+    _csr_product = None
+
 with warnings.catch_warnings():
     # Torch says once per process that CSR is in beta. Let it say so here, to nobody.
     warnings.simplefilter("ignore")
@@ -41,15 +46,14 @@ def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(values: Tensor, x: Tensor, pattern: SparsePattern) -> Tensor:
+        if x.is_cuda and _csr_product is not None:
+            return _csr_product(pattern.crow, pattern.col, values, x)
         csr = torch.sparse_csr_tensor(
             pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
         )
-        # The plain product ``csr @ x`` first fills an array with zeros, then copies it, then
-        # scales it. Both ways here write the result once.
-        if not x.is_cuda:
-            return torch.sparse.mm(csr, x, "sum")
-        out = x.new_zeros(pattern.shape[0], x.size(1))
-        return torch.addmm(out, csr, x, beta=0, out=out)
+        # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
+        # where the plain product first fills and copies an array of zeros.
+        return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
