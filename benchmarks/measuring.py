@@ -12,7 +12,9 @@ import torch
 from drgcn.studies.environment import device_name
 
 
-def write_csv(name: str, rows: Sequence[dict[str, object]], device: torch.device, out: Path) -> None:
+def write_csv(
+    name: str, rows: Sequence[dict[str, object]], device: torch.device, out: Path
+) -> None:
     """Prints the rows, and writes them beside the others."""
     hardware = device_name(device)
     if device.type == "cpu":

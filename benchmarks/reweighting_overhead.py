@@ -33,7 +33,9 @@ def main() -> None:
     rows = []
     for seeds, nodes in product(arguments.seeds, arguments.nodes):
         data = load("planted", nodes=nodes, features=100, informative=20, mean_degree=10)
-        epochs = max(3, min(100, 400_000 // nodes)) * (20 if device.type == "cuda" else 1)
+        epochs = max(3, min(100, 400_000 // nodes))
+        if device.type == "cuda":
+            epochs = max(20, min(1_500, 4_000_000 // nodes))
         times: dict[str | None, list[float]] = {None: [], "dr": []}
         for number in range(arguments.rounds + 1):
             for gate, spent in times.items():

@@ -26,12 +26,15 @@ from drgcn.training import fit
 
 
 class PyGGCN(torch.nn.Module):
+    """The GCN of PyG's examples, without biases."""
+
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
         self.conv1 = GCNConv(features, 64, cached=True, bias=False)
         self.conv2 = GCNConv(64, classes, cached=True, bias=False)
 
     def forward(self, x, edges):
+        """Class scores."""
         x = F.dropout(x, 0.5, self.training)
         x = self.conv1(x, edges).relu()
         x = F.dropout(x, 0.5, self.training)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import HeteroConv, MessagePassing
 
+from drgcn.pooling import scale_columns
 from drgcn.reweighting import DimensionalReweighting
 
 log = logging.getLogger(__name__)
@@ -94,17 +95,19 @@ def _reweight_input(
     conv: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Hook: the convolution sees its first argument reweighted."""
+    block = conv.get_submodule("reweighting")
+    assert isinstance(block, DimensionalReweighting)
     x = args[0] if args else kwargs["x"]
     if isinstance(x, Tensor):
-        x = conv.reweighting(x)
+        x = block(x)
     else:
         source, target = x
-        s = conv.reweighting.vector(source)  # type: ignore[operator, union-attr]
+        s = block.vector(source)
         if hasattr(conv, "target_reweighting") and target is not None:
-            target = conv.target_reweighting(target)
+            target = conv.get_submodule("target_reweighting")(target)
         elif target is not None:
-            target = target * s  # the same kind of nodes, often the same nodes
-        x = (source * s, target)
+            target = scale_columns(target, s)  # the same kind of nodes, often the same nodes
+        x = (scale_columns(source, s), target)
     return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "x": x})
 
 

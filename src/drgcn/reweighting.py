@@ -81,11 +81,13 @@ class DimensionalReweighting(torch.nn.Module):
         self.act = activation_resolver(act)
         self.gate = activation_resolver(gate)
 
-        def empty() -> UninitializedParameter:
-            return UninitializedParameter(device=device, dtype=dtype)
+        def empty() -> Parameter:
+            return UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg, return-value]
 
-        self.squeeze_weight: Parameter = empty()  # [g, d]
-        self.excite_weight: Parameter = empty()  # [d, g]
+        self.squeeze_weight = empty()  # [g, d]
+        self.excite_weight = empty()  # [d, g]
+        self.squeeze_bias: Parameter | None
+        self.excite_bias: Parameter | None
         self.register_parameter("squeeze_bias", empty() if bias else None)
         self.register_parameter("excite_bias", empty() if bias else None)
         if in_channels == -1:
@@ -128,11 +130,11 @@ class DimensionalReweighting(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""The reweighting vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
+        r"""The vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
         return self.from_mean(weighted_mean(x, weight, batch, batch_size)).to(x.dtype)
 
     def from_mean(self, mean: Tensor) -> Tensor:
-        r"""The reweighting vector of a pooled representation :math:`\mathbf{r}` already at hand."""
+        r"""The vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` that is already at hand."""
         if self.in_channels == -1:
             self._materialize(mean.size(-1))
         if mean.size(-1) != self.in_channels:

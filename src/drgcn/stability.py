@@ -27,9 +27,7 @@ def stability_k(x: Tensor, s: Tensor) -> float:
         s (Tensor): Reweighting vector ``[d]``.
     """
     if s.dim() != 1 or s.numel() != x.size(1):
-        raise ValueError(
-            f"stability_k expects s of shape [{x.size(1)}]; found {list(s.shape)}."
-        )
+        raise ValueError(f"stability_k expects s of shape [{x.size(1)}]; found {list(s.shape)}.")
     s = s.detach().double()
     variance = feature_variance(x)
     ones = torch.ones_like(s)
@@ -51,7 +49,9 @@ def variance_spread(x: Tensor) -> float:
     variance = feature_variance(x)
     mean = variance.mean()
     if not float(mean) > 0:
-        raise UndefinedStability("The spread of variances is undefined: every feature is constant.")
+        raise UndefinedStability(
+            "The spread of variances is undefined: every feature is constant."
+        )
     return float(variance.std(correction=0) / mean)
 
 

@@ -92,7 +92,8 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
                 "test_accuracy_std": _finite(summary.std),
                 "val_accuracy_mean": round(summary.val_mean, 3),
                 "seeds": summary.seeds,
-                "gain_over_plain": over_plain and [_finite(value) for value in astuple(over_plain)],
+                "gain_over_plain": over_plain
+                and [_finite(value) for value in astuple(over_plain)],
                 "k": [_finite(value) for value in summary.k],
                 "best_epoch_mean": round(summary.best_epoch, 1),
                 "records": [str(path) for path in outcome.paths],

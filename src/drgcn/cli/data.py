@@ -50,7 +50,9 @@ def info(
 
     from drgcn.data import load, names
 
-    own = {} if dataset.lower() in names() or not Path(dataset).exists() else {"require_labels": False}
+    own: dict[str, Any] = {}
+    if dataset.lower() not in names() and Path(dataset).exists():
+        own["require_labels"] = False  # looking needs no labels; training does
     data = load(dataset, data_root, split=split, offline=offline, **own)
     facts = data.dataset.to_dict()
     if json:
@@ -60,7 +62,9 @@ def info(
     for key, value in facts.items():
         if value not in ("", None, {}, []):
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            table.add_row(key.replace("_", " "), f"{shown:,}" if isinstance(shown, int) else str(shown))
+            table.add_row(
+                key.replace("_", " "), f"{shown:,}" if isinstance(shown, int) else str(shown)
+            )
     Console().print(table)
 
 

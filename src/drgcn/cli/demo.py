@@ -11,7 +11,9 @@ from drgcn.cli.options import Threads, use_threads
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path(
+        "demo-output"
+    ),
     seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = 20,
     threads: Threads = None,
 ) -> None:

@@ -41,7 +41,9 @@ class Rule(StrEnum):
 
 DataRoot = Annotated[
     Path | None,
-    typer.Option(help="Folder of the datasets.", envvar="DRGCN_DATA", show_default="~/.cache/drgcn"),
+    typer.Option(
+        help="Folder of the datasets.", envvar="DRGCN_DATA", show_default="~/.cache/drgcn"
+    ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]

@@ -24,7 +24,8 @@ from drgcn.errors import InputError
 
 def train(
     dataset: Annotated[
-        str, typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own.")
+        str,
+        typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own."),
     ],
     model: Annotated[str, typer.Option(help="The model: gcn.")] = "gcn",
     reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
@@ -32,7 +33,9 @@ def train(
         bool, typer.Option("--compare", help="Run no gate, Dr and both control gates.")
     ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 20,
-    split: Annotated[str | None, typer.Option(help="Split.", show_default="the first listed")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split.", show_default="the first listed")
+    ] = None,
     norm: Annotated[NormName, typer.Option(help="Norm in front of every layer.")] = NormName.none,
     pre_activation: Annotated[
         bool, typer.Option("--pre-activation", help="Activate before each layer.")
@@ -84,7 +87,7 @@ def train(
             num_layers=layers,
             dropout=dropout,
             epochs=epochs,
-            rule=rule.value,  # type: ignore[arg-type]
+            rule=rule.value,
             lr=lr,
             weight_decay=weight_decay,
         )

@@ -12,7 +12,7 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
 _WIDEST_BLOCK = 128
-_ENTRIES_AT_ONCE = 8  # loads in flight per row: enough to hide their latency
+_ENTRIES_AT_ONCE = 32  # loads in flight per row: enough to hide their latency
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]

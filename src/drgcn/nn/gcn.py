@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.graph_convolution import GraphConvolution
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.sparse_matrix import SparseMatrix
@@ -71,9 +72,7 @@ class GCN(torch.nn.Module):
         self.inputs = torch.nn.ModuleList(
             LayerInput(width, norm=norm, reweight=reweight) for width in widths[:-1]
         )
-        self.convs = torch.nn.ModuleList(
-            GraphConvolution(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)
-        )
+        self.convs = torch.nn.ModuleList(GraphConvolution(a, b) for a, b in pairwise(widths))
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
@@ -92,10 +91,9 @@ class GCN(torch.nn.Module):
         NOTE[PAPER] "The same coefficient as the original GCNs" leaves open which blocks
         are decayed when the host decays its first layer only; here all of them are.
         """
-        yield self.convs[0].weight
+        yield from self.convs[0].parameters()
         for module in self.inputs:
-            if module.gate is not None:
-                yield from module.gate.parameters()
+            yield from module.gate_parameters()  # type: ignore[operator]
 
     def forward(self, x: Tensor | SparseMatrix, adj: Tensor | SparseMatrix) -> Tensor:
         """Class scores of every node.

@@ -8,6 +8,7 @@ from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
+from drgcn.nn.tall_product import tall_product
 from drgcn.reweighting import fold
 
 
@@ -36,7 +37,9 @@ class GraphConvolution(torch.nn.Module):
     def forward(self, x: Tensor | SparseMatrix, adj: SparseMatrix, s: Tensor | None) -> Tensor:
         """Transforms, then propagates; ``s`` scales the features that meet the weights."""
         weight = self.weight if s is None else fold(self.weight, s, dim=0)
-        return spmm(adj, spmm(x, weight) if isinstance(x, SparseMatrix) else x @ weight)
+        if isinstance(x, SparseMatrix):
+            return spmm(adj, spmm(x, weight))
+        return spmm(adj, tall_product(x, weight))
 
     def extra_repr(self) -> str:
         """Widths, as in PyG."""

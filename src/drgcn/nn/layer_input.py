@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import torch
@@ -40,8 +41,15 @@ class LayerInput(torch.nn.Module):
         _check("norm", norm, get_args(Norm))
         _check("reweight", reweight, get_args(Reweight))
         # NOTE[PAPER] Norms with learnable affine maps; neither placement nor affinity is stated.
-        norms = {"batch": torch.nn.BatchNorm1d, "layer": torch.nn.LayerNorm}
-        gates = {"dr": DimensionalReweighting, "static": StaticGate, "constant": ConstantGate}
+        norms: dict[str, Callable[[int], torch.nn.Module]] = {
+            "batch": torch.nn.BatchNorm1d,
+            "layer": torch.nn.LayerNorm,
+        }
+        gates: dict[str, Callable[[int], DimensionalReweighting | StaticGate | ConstantGate]] = {
+            "dr": DimensionalReweighting,
+            "static": StaticGate,
+            "constant": ConstantGate,
+        }
         self.norm = norms[norm](in_channels) if norm else None
         self.gate = gates[reweight](in_channels) if reweight else None
 
@@ -54,11 +62,16 @@ class LayerInput(torch.nn.Module):
         mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x)
         return x, self.gate.from_mean(mean).to(x.dtype)
 
+    def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """The parameters of the gate; norms are never decayed."""
+        if self.gate is not None:
+            yield from self.gate.parameters()
+
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
         for child in self.children():
             if hasattr(child, "reset_parameters"):
-                child.reset_parameters()
+                child.reset_parameters()  # type: ignore[operator]
 
 
 def _check(argument: str, value: str | None, allowed: tuple[str, ...]) -> None:

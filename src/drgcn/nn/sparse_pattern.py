@@ -50,9 +50,7 @@ class SparsePattern:
     def transpose(self) -> SparsePattern:
         """The pattern of the transposed matrix."""
         from_transpose = torch.empty_like(self.to_transpose)
-        from_transpose[self.to_transpose] = torch.arange(
-            self.nnz, device=self.to_transpose.device
-        )
+        from_transpose[self.to_transpose] = torch.arange(self.nnz, device=self.to_transpose.device)
         return SparsePattern(
             crow=self.transpose_crow,
             col=self.transpose_col,

@@ -11,7 +11,6 @@ from torch import Tensor
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.sparse_pattern import SparsePattern
 
-
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
 _LARGEST_BLOCK_DIAGONAL = 2**24
@@ -20,7 +19,7 @@ _LARGEST_BLOCK_DIAGONAL = 2**24
 try:
     from drgcn.nn.csr_kernel import csr_product as _csr_product
 except ImportError:  # Triton comes with torch's CUDA builds only
-    _csr_product = None
+    _csr_product = None  # type: ignore[assignment]
 
 with warnings.catch_warnings():
     # Torch says once per process that CSR is in beta. Let it say so here, to nobody.
@@ -76,11 +75,16 @@ class _SparseProduct(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], values: Tensor, x: Tensor, pattern: SparsePattern
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        values: Tensor,
+        x: Tensor,
+        pattern: SparsePattern,
     ) -> tuple[Tensor, int]:
         lanes = info.batch_size
         values_dim, x_dim, _ = in_dims
         if values_dim is None and lanes * pattern.nnz > _LARGEST_BLOCK_DIAGONAL:
+            assert x_dim is not None
             wide = x.movedim(x_dim, 1)  # [columns, lanes, k]
             out = _SparseProduct.apply(values, wide.flatten(1), pattern)
             return out.unflatten(1, (lanes, wide.size(2))), 1

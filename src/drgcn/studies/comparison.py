@@ -73,7 +73,8 @@ def verdict(rows: Mapping[str | None, Results]) -> str:
     """What the comparison of a plain model, Dr and the control gates says, in plain words."""
     over_plain = gain(rows["dr"], rows[None])
     seeds = len(rows["dr"])
-    words = f"{over_plain.mean:+.2f} points, 95 % interval {over_plain.low:+.2f} to {over_plain.high:+.2f}"
+    interval = f"95 % interval {over_plain.low:+.2f} to {over_plain.high:+.2f}"
+    words = f"{over_plain.mean:+.2f} points, {interval}"
     if not over_plain.sure:
         return f"Over {seeds} seeds, Dr makes no sure difference here ({words})."
     if over_plain.mean < 0:

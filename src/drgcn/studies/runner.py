@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn.errors import UndefinedStability
 from drgcn.nn import GCN
 from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.errors import UndefinedStability
 from drgcn.stability import stability_k
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment

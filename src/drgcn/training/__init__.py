@@ -1,8 +1,8 @@
 """Training: many seeds in one pass, explicit stopping rules, checkpoints."""
 
 from drgcn.training.epoch_loop import Progress
-from drgcn.training.fitting import fit
 from drgcn.training.fit_result import FitResult
+from drgcn.training.fitting import fit
 from drgcn.training.stopping import BestValidation, Patience, RisingLoss, StoppingRule
 
 __all__ = [

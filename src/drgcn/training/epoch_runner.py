@@ -8,7 +8,7 @@ import torch
 
 from drgcn.training.trainer import Trainer
 
-_WARM_UP = 3
+_WARM_UP = 2
 _STRIDE = 20  # epochs between two looks at the device: a fraction of a second
 
 log = logging.getLogger(__name__)

@@ -54,5 +54,5 @@ class FitResult:
             seeds=tuple(seed for part in parts for seed in part.seeds),
             curves=curves,
             seconds=sum(part.seconds for part in parts),
-            **joined,  # type: ignore[arg-type]
+            **joined,
         )

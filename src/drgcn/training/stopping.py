@@ -18,8 +18,9 @@ State = dict[str, Tensor]
 class StoppingRule(Protocol):
     """Decides, per seed, whether to keep the present weights and whether to stop."""
 
-    penalized_loss: bool
-    """Whether the validation loss this rule looks at includes the L2 term."""
+    @property
+    def penalized_loss(self) -> bool:
+        """Whether the validation loss this rule looks at includes the L2 term."""
 
     def start(self, seeds: int, device: torch.device) -> State:
         """The state before the first epoch."""

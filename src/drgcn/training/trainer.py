@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,6 @@ from drgcn.training.model_stack import ModelStack
 from drgcn.training.objective import accuracy, cross_entropy, l2_penalty
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.streams import step_key, stream_key
-
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")
 
@@ -64,7 +64,7 @@ class Trainer:
         ]
         # On CUDA: state on the device, so that a step can be recorded, and few kernels.
         known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
-        options = {name: True for name in ("capturable", "fused") if name in known}
+        options: dict[str, Any] = {name: True for name in ("capturable", "fused") if name in known}
         self.optimizer = optimizer([g for g in groups if g["params"]], lr=lr, **options)  # type: ignore[call-arg]
 
         keys = [stream_key(seed, "dropout") for seed in stack.seeds]
