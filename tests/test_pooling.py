@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.pooling import scale_columns, weighted_mean
-from reference import layouts
+from .reference import layouts
 
 
 @pytest.fixture

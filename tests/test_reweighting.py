@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from drgcn import DimensionalReweighting, fold
-from reference import dr_block, layouts
+from .reference import dr_block, layouts
 
 NODES, D = 9, 6
 BATCH = torch.tensor([0, 0, 0, 2, 2, 2, 2, 3, 3])  # graph 1 has no nodes

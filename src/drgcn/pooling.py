@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
-
-_ROWS = 512
 
 
 def weighted_mean(
@@ -62,32 +58,10 @@ def scale_columns(x: Tensor, s: Tensor, batch: Tensor | None = None) -> Tensor:
 
 def _column_sum(x: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     if x.layout == torch.strided:
-        return _tall_sum(x.to(dtype)) if weight is None else weight @ x.to(dtype)
+        return x.sum(0, dtype=dtype) if weight is None else weight @ x.to(dtype)
     row, col, value = _entries(x)
     value = value.to(dtype) if weight is None else value.to(dtype) * weight[row]
     return torch.zeros(x.size(1), dtype=dtype, device=x.device).index_add(0, col, value)
-
-
-def _tall_sum(x: Tensor) -> Tensor:
-    """Sum over many rows; on CUDA in pieces, side by side, for torch adds them one by one."""
-    return _TallSum.apply(x) if x.is_cuda and x.size(0) >= 2 * _ROWS else x.sum(0)
-
-
-class _TallSum(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        head = x.size(0) - x.size(0) % _ROWS
-        return x[:head].unflatten(0, (-1, _ROWS)).sum(1).sum(0) + x[head:].sum(0)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.rows = inputs[0].size(0)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad.expand(ctx.rows, -1)
 
 
 def _entries(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

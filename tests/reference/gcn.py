@@ -8,7 +8,7 @@ bias. Pre-activation: H' = A ReLU(S H) W. Legend: X features, A propagation matr
 
 import numpy as np
 
-from reference.dr_block import mean, reweighted
+from .dr_block import mean, reweighted
 
 
 def forward(X, A, weights, norms, gates, pre_activation=False):

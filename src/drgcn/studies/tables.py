@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from drgcn.studies.comparison import summarize
+from drgcn.studies.experiment import Experiment
 from drgcn.studies.published import published
 from drgcn.studies.run_record import RunRecord, SeedResult
 
@@ -35,7 +36,7 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
         cells = [
             record.data["name"],
             record.data["split"],
-            record.experiment.label,
+            _row_name(record),
             f"{summary.mean:.1f} ± {summary.std:.1f}",
             "" if printed is None else str(printed),
             k,
@@ -46,7 +47,13 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
     return "\n".join(lines)
 
 
-def _order(record: RunRecord) -> tuple[str, str, bool, str, str]:
+def _row_name(record: RunRecord) -> str:
+    width = record.experiment.hidden_channels
+    usual = Experiment.__dataclass_fields__["hidden_channels"].default
+    return record.experiment.label + ("" if width == usual else f" ({width} hidden)")
+
+
+def _order(record: RunRecord) -> tuple[str, str, bool, str, int, str]:
     experiment = record.experiment
     gate = {None: "0", "dr": "1", "static": "2", "constant": "3"}[experiment.reweight]
     return (
@@ -54,5 +61,6 @@ def _order(record: RunRecord) -> tuple[str, str, bool, str, str]:
         record.data["name"],
         experiment.pre_activation,
         experiment.norm or "",
+        -experiment.hidden_channels,
         gate,
     )

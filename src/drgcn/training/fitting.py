@@ -65,7 +65,8 @@ def fit(
     device = torch.device(device)
     train, val, test = (_nodes(data, part).to(device) for part in ("train", "val", "test"))
     if inputs is None:
-        prepare = getattr(make_model(), "prepare", None)
+        with torch.random.fork_rng(devices=[]):
+            prepare = getattr(make_model(), "prepare", None)
         inputs = prepare(data) if prepare else (data.x, data.edge_index)
     inputs = tuple(v.to(device) if hasattr(v, "to") else v for v in inputs)
     blocks = seed_blocks(seeds, device)

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from drgcn.training.streams import random_16bit
+from drgcn.training.streams import call_key, random_16bit
 
 _LEVELS = 1 << 16
-_CALL = 0x2545F4914F6CDD1D  # far beyond any mask's size
 
 
 class SeededDropout(TorchFunctionMode):
@@ -49,7 +48,7 @@ class SeededDropout(TorchFunctionMode):
             return input
         self.calls += 1
         dropped = round(p * _LEVELS)
-        noise = random_16bit(self.key + self.calls * _CALL, input.numel()).view(input.shape)
+        noise = random_16bit(call_key(self.key, self.calls), input.numel()).view(input.shape)
         keep = noise >= dropped - _LEVELS // 2
         # Scaled by the rate that is really drawn, so that the expectation is exact.
         factor = keep.to(input.dtype) * (_LEVELS / max(_LEVELS - dropped, 1))

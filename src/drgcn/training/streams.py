@@ -14,6 +14,7 @@ from torch import Tensor
 
 _BITS = 64
 _GOLDEN = 0x9E3779B97F4A7C15
+_CALL = 0x2545F4914F6CDD1D
 _SPREAD = 0xD1342543DE82EF95
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
 _STREAMS = {"initialisation": 1, "dropout": 2}
@@ -25,10 +26,15 @@ def stream_key(seed: int, stream: str) -> int:
     return int(mix(mix(key))) & (2**63 - 1)
 
 
-def step_key(key: Tensor, step: Tensor | int) -> Tensor:
+def step_key(key: Tensor, step: Tensor) -> Tensor:
     """The key of one step. Multiples of an odd constant near the golden ratio keep apart, so
     the counters that start at different steps' keys do not meet."""
     return key + step * _signed(_GOLDEN)
+
+
+def call_key(key: Tensor, call: int) -> Tensor:
+    """The key of one draw within a step, likewise apart from the others."""
+    return key + _signed(call * _CALL)
 
 
 def mix(z: Tensor) -> Tensor:
@@ -67,8 +73,10 @@ class _Random16Bit(torch.autograd.Function):
         return _Random16Bit.apply(key, count), 0
 
 
-def _signed(constant: int) -> int:
-    return constant - (1 << _BITS) if constant >= 1 << (_BITS - 1) else constant
+def _signed(number: int) -> int:
+    """The 64-bit integer with the same bits as an unsigned one, modulo ``2**64``."""
+    half = 1 << (_BITS - 1)
+    return (number + half) % (1 << _BITS) - half
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:

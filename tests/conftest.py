@@ -1,0 +1,37 @@
+"""What holds for every test: one thread, a fixed seed, and no way out to the network."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Any
+
+import pytest
+import torch
+
+# Test graphs are tiny: more threads only get in each other's way.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if isinstance(address, tuple) and not _is_local(address[0]):
+            raise AssertionError(f"a test tried to reach {address[0]}: tests use no network")
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

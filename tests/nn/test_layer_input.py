@@ -1,0 +1,83 @@
+import pytest
+import torch
+
+from drgcn.nn import SparseMatrix
+from drgcn.nn.layer_input import LayerInput
+from .matrices import random_matrix
+
+X = random_matrix(6, 4).float()
+
+
+def test_without_norm_and_gate_nothing_happens():
+    x, s = LayerInput(4)(X)
+    assert x is X
+    assert s is None
+
+
+@pytest.mark.parametrize("reweight", ["dr", "static", "constant"])
+def test_the_gate_is_returned_and_not_applied(reweight):
+    enter = LayerInput(4, reweight=reweight)
+    x, s = enter(X)
+    assert x is X
+    torch.testing.assert_close(s, enter.gate.from_mean(X.mean(0)))
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind"), [("batch", torch.nn.BatchNorm1d), ("layer", torch.nn.LayerNorm)]
+)
+def test_norm_is_that_of_torch(norm, kind):
+    x, _ = LayerInput(4, norm=norm)(X)
+    torch.testing.assert_close(x, kind(4)(X))
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_the_gate_pools_over_the_normalised_input(norm):
+    enter = LayerInput(4, norm=norm, reweight="dr")
+    torch.nn.init.normal_(enter.norm.bias)
+    x, s = enter(X)
+    torch.testing.assert_close(s, enter.gate.from_mean(x.mean(0)))
+
+
+def test_sparse_features_stay_sparse_without_a_norm():
+    sparse = SparseMatrix.from_tensor(X)
+    enter = LayerInput(4, reweight="dr")
+    x, s = enter(sparse)
+    assert x is sparse
+    torch.testing.assert_close(s, enter(X)[1])
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_sparse_features_are_normalised_as_dense_ones(norm):
+    enter = LayerInput(4, norm=norm, reweight="dr").eval()
+    torch.testing.assert_close(enter(SparseMatrix.from_tensor(X)), enter(X))
+
+
+@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+def test_gate_parameters_leave_out_the_norm(norm):
+    enter = LayerInput(4, norm=norm, reweight="dr")
+    found = [id(p) for p in enter.gate_parameters()]
+    assert found == [id(p) for p in enter.gate.parameters()]
+
+
+@pytest.mark.parametrize("reweight", [None, "constant"])
+def test_there_may_be_no_gate_parameters(reweight):
+    assert list(LayerInput(4, norm="batch", reweight=reweight).gate_parameters()) == []
+
+
+@pytest.mark.parametrize("reweight", [None, "dr", "static", "constant"])
+def test_reset_restores_norm_and_gate(reweight):
+    torch.manual_seed(1)
+    enter = LayerInput(4, norm="batch", reweight=reweight)
+    state = {name: value.clone() for name, value in enter.state_dict().items()}
+    enter(X)
+    for parameter in enter.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.manual_seed(1)
+    enter.reset_parameters()
+    assert all(torch.equal(state[name], value) for name, value in enter.state_dict().items())
+
+
+@pytest.mark.parametrize("argument", ["norm", "reweight"])
+def test_unknown_names_are_refused(argument):
+    with pytest.raises(ValueError, match=f"Expected {argument} to be one of .* found 'none'"):
+        LayerInput(4, **{argument: "none"})

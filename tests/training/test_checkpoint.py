@@ -1,0 +1,108 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from drgcn.nn import GCN
+from drgcn.training import Patience, fit
+from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
+from drgcn.training.epoch_loop import EpochLoop
+
+
+class CutOffError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("rule", [None, Patience(patience=30)])
+def test_a_pass_cut_off_goes_on_to_the_same_bits(tiny, tmp_path, rule):
+    def make():
+        return GCN(tiny.num_features, 8, 4, reweight="dr", norm="batch")
+
+    options = {"epochs": 40, "rule": rule}
+    whole = fit(make, tiny, range(6), **options)
+
+    def cut(progress):
+        if progress.epochs_done > 55:  # in the second block of seeds
+            raise CutOffError
+
+    path = tmp_path / "pass.safetensors"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drgcn.training.epoch_loop._REPORT_EVERY", -1.0)
+        with pytest.raises(CutOffError):
+            fit(make, tiny, range(6), progress=cut, checkpoint=path, checkpoint_every=0, **options)
+    assert list(tmp_path.iterdir())
+    resumed = fit(make, tiny, range(6), checkpoint=path, **options)
+    assert resumed.test_accuracy == whole.test_accuracy
+    assert resumed.best_epoch == whole.best_epoch
+    for name in whole.curves:
+        assert all(map(torch.equal, whole.curves[name], resumed.curves[name]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_pass_starts_anew(tiny, tmp_path):
+    path = tmp_path / "pass"
+    first, second = (
+        fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=5, checkpoint=path, checkpoint_every=0)
+        for _ in range(2)
+    )
+    assert first.test_accuracy == second.test_accuracy
+
+
+def test_saving_replaces_the_old_checkpoint_in_one_step(tmp_path):
+    path = tmp_path / "c"
+    save_checkpoint(path, {"a": torch.zeros(3)}, 1.0)
+    save_checkpoint(path, {"a": torch.ones(3)}, 2.5)
+    tensors, seconds = load_checkpoint(path)
+    assert tensors["a"].tolist() == [1, 1, 1]
+    assert seconds == 2.5
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoints_of_other_seeds_are_not_mistaken(tmp_path):
+    class Stub:
+        def __init__(self, seeds):
+            self.stack = type("Stack", (), {"seeds": seeds})
+
+    loop = EpochLoop(1, 1, checkpoint=tmp_path / "c")
+    assert loop._path(Stub((0, 1, 5))) != loop._path(Stub((0, 2, 5)))
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from drgcn.data import load
+from drgcn.studies.experiment import Experiment
+from drgcn.studies.runner import run
+data = load("planted", nodes=240, labels_per_class=8, val_per_class=15)
+experiment = Experiment("planted", "random", reweight="dr", hidden_channels=8, epochs=600)
+run(experiment, data, range(8), Path(sys.argv[1]), checkpoint_every=0.05)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_program_killed_at_any_instant_comes_to_the_same_record(tmp_path):
+    def start(folder):
+        return subprocess.Popen([sys.executable, "-c", KILLED, str(folder)])
+
+    def results(folder):
+        from drgcn.studies.run_record import load_records
+
+        (record,) = load_records(folder)
+        return record.seeds
+
+    killed = tmp_path / "killed"
+    process = start(killed)
+    deadline = time.monotonic() + 60
+    while not list(killed.glob(".checkpoints/*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not list(killed.glob("*.json"))
+    assert start(killed).wait() == 0
+    whole = tmp_path / "whole"
+    assert start(whole).wait() == 0
+    assert results(killed) == results(whole)

@@ -1,0 +1,177 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.nn import GAT, GCNConv, models
+
+from drgcn import insert_reweighting
+from drgcn.errors import InputError
+from drgcn.nn import GCN
+from drgcn.training import Patience, RisingLoss, fit
+from drgcn.training.streams import stream_key
+
+
+def gcn(data, **options):
+    return lambda: GCN(data.num_features, 8, 4, **options)
+
+
+@pytest.mark.parametrize("reweight", [None, "dr", "static"])
+@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, reweight, norm):
+    make = gcn(tiny, reweight=reweight, norm=norm)
+    alone = fit(make, tiny, [6], epochs=25)
+    among = fit(make, tiny, range(9), epochs=25)
+    for name, curves in alone.curves.items():
+        assert torch.equal(curves[0], among.curves[name][6])
+    weights = zip(
+        alone.models[0].state_dict().values(), among.models[6].state_dict().values(), strict=True
+    )
+    assert all(torch.equal(a, b) for a, b in weights)
+    assert alone.test_accuracy == among.test_accuracy[6:7]
+
+
+def test_seeds_come_back_in_the_order_asked(tiny):
+    result = fit(gcn(tiny), tiny, [5, 0, 2], epochs=5)
+    assert result.seeds == (5, 0, 2)
+    assert result.test_accuracy[2] == fit(gcn(tiny), tiny, [2], epochs=5).test_accuracy[0]
+
+
+def test_different_seeds_differ(tiny):
+    result = fit(gcn(tiny), tiny, [0, 1], epochs=5)
+    assert not torch.equal(result.curves["train_loss"][0], result.curves["train_loss"][1])
+
+
+def test_the_outside_generator_is_neither_read_nor_moved(tiny):
+    torch.manual_seed(1)
+    before = torch.random.get_rng_state()
+    first = fit(gcn(tiny), tiny, [0], epochs=5)
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.manual_seed(2)
+    assert first.curves["train_loss"][0].equal(
+        fit(gcn(tiny), tiny, [0], epochs=5).curves["train_loss"][0]
+    )
+
+
+def test_one_pass_equals_a_plain_loop_over_seeds(tiny):
+    """The literal protocol, without dropout so that random streams cannot hide a mistake."""
+    result = fit(gcn(tiny, dropout=0.0, reweight="dr"), tiny, [0, 1], epochs=30)
+    x, adj = GCN.prepare(tiny)
+    for place, seed in enumerate((0, 1)):
+        torch.manual_seed(stream_key(seed, "initialisation"))
+        model = GCN(tiny.num_features, 8, 4, dropout=0.0, reweight="dr")
+        decayed = list(model.regularized_parameters())
+        others = [p for p in model.parameters() if all(p is not d for d in decayed)]
+        optimizer = torch.optim.Adam(
+            [{"params": decayed, "weight_decay": 5e-4}, {"params": others}], lr=0.01
+        )
+        best, best_epoch, test = -1.0, 0, 0.0
+        for epoch in range(1, 31):
+            model.train()
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x, adj)[tiny.train_mask], tiny.y[tiny.train_mask])
+            loss.backward()
+            optimizer.step()
+            torch.testing.assert_close(
+                loss.detach(), result.curves["train_loss"][place][epoch - 1], rtol=1e-4, atol=1e-5
+            )
+            model.eval()
+            guess = model(x, adj).argmax(-1) == tiny.y
+            accuracy = float(guess[tiny.val_mask].float().mean())
+            if accuracy > best:
+                best, best_epoch = accuracy, epoch
+                test = float(guess[tiny.test_mask].float().mean())
+        assert result.best_epoch[place] == best_epoch
+        assert result.val_accuracy[place] == pytest.approx(best)
+        assert result.test_accuracy[place] == pytest.approx(test)
+
+
+def test_kept_models_give_the_recorded_accuracy(tiny):
+    result = fit(gcn(tiny, reweight="dr"), tiny, range(3), epochs=20)
+    inputs = GCN.prepare(tiny)
+    for model, accuracy in zip(result.models, result.test_accuracy, strict=True):
+        right = model(*inputs).argmax(-1) == tiny.y
+        assert float(right[tiny.test_mask].float().mean()) == pytest.approx(accuracy)
+        assert not model.training
+
+
+def test_labels_of_test_nodes_cannot_influence_training(tiny):
+    other = tiny.clone()
+    other.y = tiny.y.clone()
+    other.y[tiny.test_mask] = 0
+    a, b = (fit(gcn(tiny), data, [0], epochs=10) for data in (tiny, other))
+    assert a.best_epoch == b.best_epoch
+    assert all(torch.equal(a.curves[name][0], b.curves[name][0]) for name in a.curves)
+
+
+def test_l2_acts_on_the_regularized_parameters_only(tiny):
+    strong = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=60, weight_decay=1.0).models[0]
+    none = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=60, weight_decay=0.0).models[0]
+    assert strong.convs[0].weight.norm() < 0.2 * none.convs[0].weight.norm()
+    assert strong.convs[1].weight.norm() > 0.2 * none.convs[1].weight.norm()
+
+
+@pytest.mark.parametrize("rule", [RisingLoss(window=3), Patience(patience=4)])
+def test_early_stopping_is_per_seed_and_ends_the_pass(tiny, rule):
+    result = fit(gcn(tiny), tiny, range(4), epochs=400, lr=0.05, rule=rule)
+    assert max(result.epochs_run) < 400
+    assert len(set(result.epochs_run)) > 1
+    for seed in range(4):
+        alone = fit(gcn(tiny), tiny, [seed], epochs=400, lr=0.05, rule=rule)
+        assert alone.epochs_run[0] == result.epochs_run[seed]
+
+
+def test_the_last_weights_are_tested_under_kipfs_rule(tiny):
+    result = fit(gcn(tiny), tiny, range(4), epochs=400, lr=0.05, rule=RisingLoss(window=3))
+    assert result.best_epoch == result.epochs_run
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: models.GCN(24, 8, num_layers=2, out_channels=4, dropout=0.5),
+        lambda: models.GCN(-1, 8, num_layers=2, out_channels=4, norm="batch_norm"),
+        lambda: GAT(24, 8, num_layers=2, out_channels=4, heads=2, dropout=0.3),
+        lambda: insert_reweighting(models.GCN(24, 8, num_layers=2, out_channels=4)),
+    ],
+)
+def test_any_full_batch_pyg_model_trains(tiny, make):
+    alone = fit(make, tiny, [1], epochs=15)
+    among = fit(make, tiny, range(3), epochs=15)
+    assert torch.equal(alone.curves["train_loss"][0], among.curves["train_loss"][1])
+    assert among.curves["train_loss"][0][-1] < among.curves["train_loss"][0][0]
+
+
+def test_inputs_can_be_given(tiny):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(24, 4)
+
+        def forward(self, edge_index, x):
+            return self.conv(x, edge_index)
+
+    assert fit(Net, tiny, [0], epochs=3, inputs=(tiny.edge_index, tiny.x)).epochs_run == [3]
+
+
+def test_progress_is_told(tiny):
+    seen = []
+    fit(gcn(tiny), tiny, range(8), epochs=200, progress=seen.append)
+    assert seen
+    assert all(p.epochs_in_all == 400 for p in seen)
+    assert [p.epochs_done for p in seen] == sorted(p.epochs_done for p in seen)
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])
+def test_bad_seeds_are_refused(tiny, seeds):
+    with pytest.raises(InputError, match="seeds"):
+        fit(gcn(tiny), tiny, seeds, epochs=1)
+
+
+def test_an_empty_or_unlabelled_part_is_refused(tiny):
+    empty = tiny.clone()
+    empty.val_mask = torch.zeros_like(tiny.val_mask)
+    with pytest.raises(InputError, match="val_mask"):
+        fit(gcn(tiny), empty, [0], epochs=1)
+    unlabelled = tiny.clone()
+    unlabelled.y = torch.full_like(tiny.y, -1)
+    with pytest.raises(InputError, match="labels"):
+        fit(gcn(tiny), unlabelled, [0], epochs=1)
