@@ -17,11 +17,6 @@ METADATA = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 @pytest.fixture
 def x():
     return torch.randn(NODES, D)

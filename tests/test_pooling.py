@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.pooling import scale_columns, weighted_mean
+
 from .reference import layouts
 
 
@@ -62,7 +63,7 @@ def test_no_nodes_give_the_zero_vector(x, layout):
 @EVERY_LAYOUT
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_batched_mean_equals_a_loop_over_graphs(x, layout, weight):
-    parts = [BATCH == graph for graph in range(4)]
+    parts = [graph == BATCH for graph in range(4)]
     loop = [weighted_mean(x[p], None if weight is None else weight[p]) for p in parts]
     torch.testing.assert_close(weighted_mean(layout(x), weight, BATCH), torch.stack(loop))
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from drgcn import DimensionalReweighting, fold
+
 from .reference import dr_block, layouts
 
 NODES, D = 9, 6
@@ -66,9 +67,7 @@ def test_reweighting_with_unit_gate_is_identity(x):
 
 
 def test_vector_equals_the_paper(x, block):
-    torch.testing.assert_close(
-        block.vector(x), reference_vector(block, x), rtol=1e-12, atol=1e-12
-    )
+    torch.testing.assert_close(block.vector(x), reference_vector(block, x), rtol=1e-12, atol=1e-12)
 
 
 def test_output_equals_the_paper(x, block):
@@ -211,7 +210,7 @@ def test_no_nodes_give_finite_gradients(block, batch):
 def test_batch_of_graphs_equals_a_loop_over_graphs(x, block, weight):
     out = block(x, weight, BATCH)
     for graph in (0, 2, 3):
-        part = BATCH == graph
+        part = graph == BATCH
         alone = block(x[part], None if weight is None else weight[part])
         torch.testing.assert_close(out[part], alone)
 
@@ -503,7 +502,7 @@ def test_three_dimensional_input_is_refused(block):
 
 
 def test_unsupported_layouts_are_refused(x, block):
-    with pytest.raises(ValueError, match="dense, COO or CSR.*sparse_csc"):
+    with pytest.raises(ValueError, match=r"dense, COO or CSR.*sparse_csc"):
         block(x.to_sparse_csc())
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from drgcn import stability_k, variance_spread
 from drgcn.errors import UndefinedStability
 from drgcn.stability import feature_variance
+
 from .reference import layouts, stability
 
 EVERY_LAYOUT = pytest.mark.parametrize("layout", layouts.ALL)
@@ -89,7 +90,7 @@ def vector(d, seed=1):
 
 @EVERY_LAYOUT
 def test_k_equals_the_double_sum_of_the_paper(x, s, layout):
-    expected = stability.K(stability.covariance(x.numpy()), s.numpy())
+    expected = stability.k(stability.covariance(x.numpy()), s.numpy())
     assert stability_k(layout(x), s) == pytest.approx(expected, rel=1e-10)
 
 

@@ -4,6 +4,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj, to_undirected
 
 from drgcn.nn import normalized_adjacency
+
 from ..reference import adjacency
 
 NODES = 7  # node 6 is isolated

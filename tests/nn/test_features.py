@@ -3,8 +3,9 @@ import torch
 
 from drgcn.nn import SparseMatrix
 from drgcn.nn.features import as_features, compress, map_values
-from .matrices import random_matrix
+
 from ..reference import layouts
+from .matrices import random_matrix
 
 
 def test_dense_features_stay_as_they_are():

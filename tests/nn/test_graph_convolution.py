@@ -4,9 +4,12 @@ import pytest
 import torch
 
 from drgcn.nn import GraphConvolution, SparseMatrix, normalized_adjacency
+
 from .matrices import random_matrix
 
-ADJ = normalized_adjacency(torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 0, 1]]), 5, dtype=torch.float64)
+ADJ = normalized_adjacency(
+    torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 0, 1]]), 5, dtype=torch.float64
+)
 X = random_matrix(5, 4)
 S = torch.tensor([0.2, 0.9, 0.5, 0.7], dtype=torch.float64)
 

@@ -3,6 +3,7 @@ import torch
 
 from drgcn.nn import SparseMatrix
 from drgcn.nn.layer_input import LayerInput
+
 from .matrices import random_matrix
 
 X = random_matrix(6, 4).float()

@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from .matrices import MATRICES, random_matrix
+
 from ..reference import layouts
+from .matrices import MATRICES, random_matrix
 
 EVERY_MATRIX = pytest.mark.parametrize("a", MATRICES.values(), ids=MATRICES.keys())
 

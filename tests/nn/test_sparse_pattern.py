@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from drgcn.nn.sparse_pattern import SparsePattern
+
 from .matrices import MATRICES, random_matrix
 
 EVERY_MATRIX = pytest.mark.parametrize("a", MATRICES.values(), ids=MATRICES.keys())

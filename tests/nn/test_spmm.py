@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.nn import SparseMatrix, spmm
+
 from .matrices import MATRICES, random_matrix
 
 module = importlib.import_module("drgcn.nn.spmm")  # the attribute of that name is the function
@@ -96,9 +97,7 @@ def test_gradient_is_not_computed_for_values_that_need_none():
 
 
 @pytest.mark.usefixtures("_strategy")
-@pytest.mark.parametrize(
-    ("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)]
-)
+@pytest.mark.parametrize(("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)])
 @EVERY_MATRIX
 def test_vmap_equals_a_loop(a, values_lanes, x_lanes):
     values, x, in_dims, loop, pattern = lanes(a, values_lanes, x_lanes)
@@ -106,9 +105,7 @@ def test_vmap_equals_a_loop(a, values_lanes, x_lanes):
 
 
 @pytest.mark.usefixtures("_strategy")
-@pytest.mark.parametrize(
-    ("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)]
-)
+@pytest.mark.parametrize(("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)])
 @EVERY_MATRIX
 def test_vmap_has_the_gradients_of_a_loop(a, values_lanes, x_lanes):
     values, x, in_dims, loop, pattern = lanes(a, values_lanes, x_lanes)

@@ -18,7 +18,7 @@ def covariance(X):
     return C
 
 
-def K(C, s):
+def k(C, s):
     d = len(s)
     after = sum(C[i, i] * s[i] ** 2 for i in range(d))
     before = sum(C[i, i] for i in range(d))

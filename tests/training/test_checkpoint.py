@@ -77,8 +77,9 @@ from pathlib import Path
 from drgcn.data import load
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.runner import run
+import torch; torch.set_num_threads(1)
 data = load("planted", nodes=240, labels_per_class=8, val_per_class=15)
-experiment = Experiment("planted", "random", reweight="dr", hidden_channels=8, epochs=600)
+experiment = Experiment("planted", "random", reweight="dr", hidden_channels=8, epochs=250)
 run(experiment, data, range(8), Path(sys.argv[1]), checkpoint_every=0.05)
 """
 

@@ -15,6 +15,7 @@ def demo(
         "demo-output"
     ),
     seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = 20,
+    epochs: Annotated[int, typer.Option(min=1, help="Budget of epochs.")] = 200,
     threads: Threads = None,
 ) -> None:
     """Compare GCN with and without Dr on one real and one synthetic graph.
@@ -36,7 +37,7 @@ def demo(
     device = use_device("cpu")
     for name in DEMO_DATASETS:
         data = load(name)
-        outcomes = run_rows(demo_experiments(data.dataset), data, range(seeds), out, device)
+        outcomes = run_rows(demo_experiments(data.dataset, epochs), data, range(seeds), out, device)
         print_comparison(data, outcomes, as_json=False)
     page = write_report(load_records(out), out / "report.html", title="drgcn demo")
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 RuleName = Literal["best-validation", "rising-loss", "patience"]
@@ -45,8 +45,14 @@ class Experiment:
         return " + ".join(parts)
 
     def identity(self, content_hash: str) -> str:
-        """A name for this experiment on this very data; equal names mean equal numbers."""
-        facts = json.dumps([self.to_dict(), content_hash], sort_keys=True)
+        """A name for this experiment on this very data; equal names mean equal numbers.
+
+        Settings at their default are left out, so that a setting added later does not rename
+        what was run before it existed.
+        """
+        usual = {field.name: field.default for field in fields(self)}
+        chosen = {name: value for name, value in self.to_dict().items() if value != usual[name]}
+        facts = json.dumps([chosen, content_hash], sort_keys=True)
         return hashlib.sha256(facts.encode()).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from drgcn.studies.comparison import gain, summarize, verdict
+
+
+def seeds(make_record, accuracies):
+    return make_record(accuracies).seeds
+
+
+def test_summary_is_mean_and_sample_standard_deviation(make_record):
+    summary = summarize(seeds(make_record, [0.8, 0.9, 0.85]))
+    assert summary.mean == pytest.approx(85)
+    assert summary.std == pytest.approx(np.std([80, 90, 85], ddof=1))
+
+
+def test_one_seed_has_no_deviation(make_record):
+    assert math.isnan(summarize(seeds(make_record, [0.8])).std)
+
+
+def test_gain_is_the_paired_t_interval(make_record):
+    a, b = [0.82, 0.85, 0.9, 0.88], [0.8, 0.86, 0.84, 0.83]
+    found = gain(seeds(make_record, a), seeds(make_record, b))
+    difference = 100 * (np.array(a) - np.array(b))
+    low, high = stats.t.interval(0.95, 3, loc=difference.mean(), scale=stats.sem(difference))
+    assert (found.mean, found.low, found.high) == pytest.approx((difference.mean(), low, high))
+
+
+def test_gain_pairs_by_seed_not_by_place(make_record):
+    a = make_record([0.5, 0.6, 0.7]).seeds
+    b = make_record([0.6, 0.7], first_seed=1).seeds
+    assert gain(a, b).mean == pytest.approx(0)
+
+
+def test_an_undefined_k_is_left_out_of_the_mean(make_record):
+    record = make_record([0.8, 0.9], reweight="dr")
+    record.seeds[0].k[0] = None
+    assert summarize(record.seeds).k == (0.5, 1.0)
+
+
+PLAIN = [0.80, 0.81, 0.82, 0.80]
+BETTER = [0.85, 0.86, 0.88, 0.86]
+BETWEEN = [0.82, 0.83, 0.85, 0.83]
+
+
+@pytest.mark.parametrize(
+    ("dr", "static", "constant", "words"),
+    [
+        (PLAIN[::-1], PLAIN, PLAIN, "no sure difference"),
+        ([v - 0.05 for v in PLAIN], PLAIN, PLAIN, "costs"),
+        (BETTER, BETWEEN, PLAIN, "reading the mean representation"),
+        (BETTER, BETTER, PLAIN, "static gate"),
+        (BETTER, BETTER, BETTER, "static and the constant gate"),
+    ],
+)
+def test_the_verdict_says_what_the_controls_allow(make_record, dr, static, constant, words):
+    rows = {None: PLAIN, "dr": dr, "static": static, "constant": constant}
+    rows = {gate: seeds(make_record, values) for gate, values in rows.items()}
+    assert words in verdict(rows)

@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from drgcn.errors import InputError
+from drgcn.studies.run_record import RunRecord, load_records
+
+
+def test_a_record_read_back_is_the_record(make_record, tmp_path):
+    record = make_record([0.8, 0.9], reweight="dr")
+    path = record.save(tmp_path)
+    assert load_records(tmp_path) == [record]
+    assert path.name == record.file_name
+
+
+def test_a_record_is_valid_json_with_one_line_per_seed(make_record):
+    text = make_record([0.8, 0.9, 0.7]).dumps()
+    assert len(json.loads(text)["seeds"]) == 3
+    assert sum(line.startswith('    "') for line in text.splitlines()) == 3
+
+
+def test_records_are_small(make_record):
+    assert len(make_record([0.8] * 20, reweight="dr").dumps()) < 10_000
+
+
+def test_an_existing_record_is_never_overwritten(make_record, tmp_path):
+    make_record([0.8]).save(tmp_path)
+    before = next(tmp_path.iterdir()).read_text()
+    with pytest.raises(InputError, match="never overwritten"):
+        make_record([0.9]).save(tmp_path)
+    (only,) = tmp_path.iterdir()
+    assert only.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}'])
+def test_a_file_that_is_no_record_is_named(text, tmp_path):
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(InputError, match=r"odd\.json"):
+        load_records(tmp_path)
+
+
+def test_a_folder_that_is_not_there_has_no_records(tmp_path):
+    assert load_records(tmp_path / "none") == []
+
+
+def test_file_names_hold_no_odd_characters(make_record):
+    name = make_record([0.8], reweight="dr", norm="layer").file_name
+    assert name.startswith("cora-full-gcn-layer-norm-dr-")
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_.")
+
+
+def test_unknown_keys_are_refused(make_record):
+    raw = json.loads(make_record([0.8]).dumps()) | {"extra": 1}
+    with pytest.raises(InputError):
+        RunRecord.loads(json.dumps(raw))

@@ -1,0 +1,37 @@
+from drgcn.studies.html_report import write_report
+from drgcn.studies.published import published
+from drgcn.studies.tables import markdown_table, merge
+
+
+def test_records_of_one_experiment_are_merged(make_record):
+    parts = [make_record([0.8, 0.9]), make_record([0.7], first_seed=2)]
+    ((_, seeds),) = merge(parts)
+    assert sorted(seeds) == [0, 1, 2]
+
+
+def test_the_table_shows_measured_beside_published(make_record):
+    table = markdown_table([make_record([0.8, 0.9], reweight="dr"), make_record([0.7, 0.8])])
+    plain, dr = table.splitlines()[2:]
+    assert "| gcn | 75.0 ± 7.1 | 86.4 ± 0.3 |" in plain
+    assert "| gcn + dr | 85.0 ± 7.1 | 86.8 ± 0.2 | 0.50 1.00 | 2 |" in dr
+
+
+def test_other_widths_are_named(make_record):
+    assert "gcn (16 hidden)" in markdown_table([make_record([0.8, 0.9], hidden_channels=16)])
+
+
+def test_unpublished_rows_have_no_published_number(make_record):
+    assert published(make_record([0.8], reweight="static").experiment) is None
+
+
+def test_the_page_is_self_contained_and_says_what_it_shows(make_record, tmp_path):
+    gates = (None, "dr", "static", "constant")
+    records = [make_record([0.8, 0.81, 0.8], reweight=gate) for gate in gates]
+    records.append(make_record([0.7, 0.8], norm="batch"))
+    page = write_report(records, tmp_path / "deep" / "report.html", title="A <title>").read_text()
+    assert "A &lt;title&gt;" in page
+    assert "<svg" in page
+    assert "no sure difference" in page
+    assert "gcn + batch norm" in page
+    assert "src=" not in page
+    assert "{{" not in page
