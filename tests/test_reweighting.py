@@ -445,6 +445,13 @@ def test_lazy_block_loads_a_state_dict(x, block):
     assert torch.equal(lazy(x), block(x))
 
 
+def test_lazy_block_takes_the_hidden_width_of_a_state_dict(x):
+    wide = random_block(D, hidden_channels=5)
+    lazy = DimensionalReweighting(-1, dtype=torch.float64)
+    lazy.load_state_dict(wide.state_dict())
+    assert torch.equal(lazy(x), wide(x))
+
+
 def test_lazy_block_inside_a_model_loads_a_state_dict(x, block):
     lazy = torch.nn.Sequential(DimensionalReweighting(-1, dtype=torch.float64))
     lazy.load_state_dict(torch.nn.Sequential(block).state_dict())

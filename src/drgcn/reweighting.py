@@ -49,10 +49,6 @@ class DimensionalReweighting(torch.nn.Module):
         torch.Size([10, 16])
         >>> block.vector(torch.rand(10, 16)).shape
         torch.Size([16])
-
-    Note:
-        The paper does not state the initialisation. Glorot weights and zero biases
-        (those of every host model it uses) make :math:`\mathbf{s}` start near 0.5.
     """
 
     def __init__(
@@ -97,6 +93,8 @@ class DimensionalReweighting(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
+        # NOTE[PAPER] The initialisation is not stated. Glorot weights and zero biases are those
+        # of every host model it uses, and make s start near 0.5.
         if self.in_channels == -1:
             return
         glorot(self.squeeze_weight)

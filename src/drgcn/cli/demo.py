@@ -37,7 +37,9 @@ def demo(
     device = use_device("cpu")
     for name in DEMO_DATASETS:
         data = load(name)
-        outcomes = run_rows(demo_experiments(data.dataset, epochs), data, range(seeds), out, device)
+        outcomes = run_rows(
+            demo_experiments(data.dataset, epochs), data, range(seeds), out, device
+        )
         print_comparison(data, outcomes, as_json=False)
     page = write_report(load_records(out), out / "report.html", title="drgcn demo")
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)

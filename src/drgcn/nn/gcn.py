@@ -86,11 +86,9 @@ class GCN(torch.nn.Module):
         return compress(data.x), normalized_adjacency(data.edge_index, data.num_nodes)
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2: the first layer's weights, and everything in the blocks.
-
-        NOTE[PAPER] "The same coefficient as the original GCNs" leaves open which blocks
-        are decayed when the host decays its first layer only; here all of them are.
-        """
+        """The parameters under L2: the first layer's weights, and everything in the blocks."""
+        # NOTE[PAPER] "The same coefficient as the original GCNs" leaves open which blocks are
+        # decayed when the host decays its first layer only; here all of them are.
         yield from self.convs[0].parameters()
         for module in self.inputs:
             yield from module.gate_parameters()  # type: ignore[operator]

@@ -29,9 +29,6 @@ class LayerInput(torch.nn.Module):
         reweight (str, optional): :obj:`"dr"`, the controls :obj:`"static"` and
             :obj:`"constant"`, or :obj:`None`.
 
-    Note:
-        The paper does not say where its norms stand, nor in which order with Dr. Here the
-        norm comes first: the gate then acts directly before the weights, as in its Eq. 4.
     """
 
     def __init__(
@@ -40,7 +37,9 @@ class LayerInput(torch.nn.Module):
         super().__init__()
         _check("norm", norm, get_args(Norm))
         _check("reweight", reweight, get_args(Reweight))
-        # NOTE[PAPER] Norms with learnable affine maps; neither placement nor affinity is stated.
+        # NOTE[PAPER] Where the norms stand, whether they are affine, and their order with Dr are
+        # not stated. Here they are affine and come first: the gate then acts directly before
+        # the weights, as in Eq. 4.
         norms: dict[str, Callable[[int], torch.nn.Module]] = {
             "batch": torch.nn.BatchNorm1d,
             "layer": torch.nn.LayerNorm,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from drgcn.studies.comparison import summarize
+from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.published import published
 from drgcn.studies.run_record import RunRecord, SeedResult
@@ -37,7 +37,7 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
             record.data["name"],
             record.data["split"],
             _row_name(record),
-            f"{summary.mean:.1f} ± {summary.std:.1f}",
+            _accuracy(seeds),
             "" if printed is None else str(printed),
             k,
             str(summary.seeds),
@@ -45,6 +45,34 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def gate_table(records: Sequence[RunRecord]) -> str:
+    """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
+    lines = [
+        "| dataset | split | plain | Dr | static gate | constant gate | Dr - plain [95 %] "
+        "| paper: plain | paper: Dr |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, str], dict[str | None, tuple[RunRecord, dict[int, SeedResult]]]] = {}
+    for record, seeds in merge(records):
+        experiment = record.experiment
+        if experiment.norm is None and not experiment.pre_activation:
+            rows = groups.setdefault((record.data["name"], record.data["split"]), {})
+            rows.setdefault(experiment.reweight, (record, seeds))  # the widest model comes first
+    for (name, split), rows in groups.items():
+        if {None, "dr", "static", "constant"} <= rows.keys():
+            means = [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
+            printed = [published(rows[gate][0].experiment) for gate in (None, "dr")]
+            cells = [name, split, *means, str(gain(rows["dr"][1], rows[None][1]))]
+            cells += ["" if number is None else str(number) for number in printed]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _accuracy(seeds: dict[int, SeedResult]) -> str:
+    summary = summarize(seeds)
+    return f"{summary.mean:.1f} ± {summary.std:.1f}"
 
 
 def _row_name(record: RunRecord) -> str:

@@ -33,11 +33,10 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class BestValidation:
-    """Trains the whole budget and keeps the first epoch of the highest validation accuracy.
+    """Trains the whole budget and keeps the first epoch of the highest validation accuracy."""
 
-    NOTE[PAPER] "the model that performs best within 800 training epochs on the validation
-    set": best is taken as highest accuracy, and the first of equals.
-    """
+    # NOTE[PAPER] "the model that performs best within 800 training epochs on the validation
+    # set": best is taken as highest accuracy, and the first of equals.
 
     penalized_loss: bool = False
 

@@ -1,0 +1,38 @@
+# Two commands: `make demo` and `make test`. Each sets up everything it needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := pytest pytest-xdist pytest-timeout hypothesis import-linter ruff mypy
+
+.PHONY: demo test check tables clean
+
+demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download
+	$(BIN)/drgcn demo
+
+test: $(VENV)/.installed-dev check  ## lint, types, import arrows, tests
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+tables: $(VENV)/.installed  ## remake the tables and the picture of the README from results/
+	$(BIN)/python docs/make_tables.py
+
+# Torch by itself first: with the exact version asked for, pip takes a CPU build where one is
+# configured instead of resolving a range to the newest CUDA build.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $$(grep '^torch==' constraints.txt)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(DEV)
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo-output runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

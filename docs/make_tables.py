@@ -1,0 +1,91 @@
+"""Remakes every table and picture of the documentation from the records in results/.
+
+Text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is replaced. With ``--check`` nothing is
+written, and the exit code says whether anything would change.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+from drgcn.studies.figures import comparison_figure, save_figure
+from drgcn.studies.run_record import load_records
+from drgcn.studies.tables import gate_table, markdown_table, merge
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/results.md", "docs/differences.md")
+
+
+def benchmark_table(name: str) -> str:
+    """The CSV files of one benchmark, one after the other."""
+    parts = []
+    for path in sorted((ROOT / "benchmarks" / "results").glob(f"{name}-*.csv")):
+        with path.open(encoding="utf-8") as file:
+            head, *rows = csv.reader(file)
+        lines = [" | ".join(head), " | ".join("---" for _ in head), *map(" | ".join, rows)]
+        parts.append(f"`{path.stem}`\n\n" + "\n".join(f"| {line} |" for line in lines))
+    return "\n\n".join(parts)
+
+
+def notes() -> str:
+    """The places where the paper is silent or left, as they are marked in the code."""
+    lines = ["| where | kind | what |", "|---|---|---|"]
+    kinds = {"PAPER": "the paper is silent", "DIFF": "departure"}
+    mark = re.compile(r"NOTE\[(PAPER|DIFF)\]((?:.|\n)*?)(?:\"\"\"|\n\s*\n|\n\s*[^#\s])")
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for found in mark.finditer(text):
+            words = " ".join(found[2].replace("#", " ").split()).lstrip(": ")
+            place = path.relative_to(ROOT / "src" / "drgcn").as_posix()
+            lines.append(f"| `{place}` | {kinds[found[1]]} | {words} |")
+    return "\n".join(lines)
+
+
+def filled(text: str, contents: dict[str, str]) -> str:
+    """The page with every marked place filled anew."""
+    for name, content in contents.items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text = place.sub(lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text)
+    return text
+
+
+def main() -> None:
+    """Fills the pages, or checks that they are filled."""
+    records = load_records(ROOT / "results")
+    contents = {
+        "gates": gate_table(records),
+        "all records": markdown_table(records),
+        "notes": notes(),
+        "seeds in one pass": benchmark_table("seeds_in_one_pass"),
+        "reweighting overhead": benchmark_table("reweighting_overhead"),
+    }
+    stale = False
+    for page in PAGES:
+        path = ROOT / page
+        old = path.read_text(encoding="utf-8")
+        new = filled(old, contents)
+        stale |= new != old
+        if "--check" not in sys.argv:
+            path.write_text(new, encoding="utf-8")
+    if "--check" in sys.argv:
+        sys.exit("tables are not those of results/: run `make tables`" if stale else 0)
+    shown = {"planted": "planted (synthetic)", "digits": "digits", "cora": "Cora, full"}
+    panels = {
+        title: [
+            (record, seeds)
+            for record, seeds in merge(records)
+            if record.data["name"] == name
+            and record.data["split"] != "public"
+            and record.experiment.norm is None
+            and not record.experiment.pre_activation
+        ]
+        for name, title in shown.items()
+    }
+    save_figure(comparison_figure(panels), ROOT / "docs" / "images" / "comparison.png")
+
+
+if __name__ == "__main__":
+    main()

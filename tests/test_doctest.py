@@ -1,0 +1,18 @@
+"""The examples in docstrings run."""
+
+import doctest
+import importlib
+
+import pytest
+
+MODULES = ("drgcn.reweighting", "drgcn.insertion", "drgcn.nn.gcn", "drgcn.data.loader")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name):
+    module = importlib.import_module(name)
+    import torch
+
+    result = doctest.testmod(module, extraglobs={"torch": torch})
+    assert result.attempted > 0
+    assert result.failed == 0
