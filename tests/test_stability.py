@@ -209,7 +209,6 @@ def test_k_of_equal_dimensions_is_undefined():
         stability_k(x, torch.tensor([0.2, 0.5, 0.9]))
 
 
-@pytest.mark.xfail(strict=True, reason="what is left by rounding counts as variance")
 def test_k_of_dimensions_equal_up_to_constants_is_undefined():
     for seed in range(10):
         generator = torch.Generator().manual_seed(seed)
@@ -219,7 +218,6 @@ def test_k_of_dimensions_equal_up_to_constants_is_undefined():
             stability_k(x, vector(3, seed))
 
 
-@pytest.mark.xfail(strict=True, reason="what is left by rounding counts as variance")
 def test_k_of_one_sparse_dimension_is_undefined_for_any_data():
     for seed in range(10):
         generator = torch.Generator().manual_seed(seed)
@@ -228,7 +226,6 @@ def test_k_of_one_sparse_dimension_is_undefined_for_any_data():
             stability_k(column.to_sparse_csr(), vector(1, seed))
 
 
-@pytest.mark.xfail(strict=True, reason="what is left by rounding counts as variance")
 @pytest.mark.parametrize("layout", layouts.SPARSE)
 def test_k_of_constant_sparse_features_is_undefined_for_any_constant(s, layout):
     with pytest.raises(UndefinedStability):
@@ -274,7 +271,6 @@ def test_spread_of_constant_features_is_undefined():
         variance_spread(torch.ones(4, 3))
 
 
-@pytest.mark.xfail(strict=True, reason="what is left by rounding counts as variance")
 @pytest.mark.parametrize("layout", layouts.SPARSE)
 def test_spread_of_constant_sparse_features_is_undefined_for_any_constant(layout):
     with pytest.raises(UndefinedStability):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import HeteroConv, MessagePassing
+from torch_geometric.nn.module_dict import ModuleDict
 
 from drgcn.pooling import scale_columns
 from drgcn.reweighting import DimensionalReweighting
@@ -40,13 +42,13 @@ def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Modul
         DimensionalReweighting(16, hidden_channels=4)
     """
     model = copy.deepcopy(model)
-    if isinstance(model, torch.fx.GraphModule):
-        _insert_into_graph(model, options)
-    for conv in _convolutions(model):
-        if isinstance(conv, HeteroConv):
-            _attach_to_hetero(conv, options)
-        elif not isinstance(model, torch.fx.GraphModule):
-            _attach(conv, options)
+    for part in {id(part): part for part in _hosts(model)}.values():
+        if isinstance(part, torch.fx.GraphModule):
+            _insert_into_graph(part, options)
+        elif isinstance(part, HeteroConv):
+            _attach_to_hetero(part, options)
+        else:
+            _attach(part, options)
     blocks = reweighting_blocks(model)
     if not blocks:
         raise ValueError(
@@ -63,13 +65,15 @@ def reweighting_blocks(model: torch.nn.Module) -> dict[str, DimensionalReweighti
     return {n: m for n, m in model.named_modules() if isinstance(m, DimensionalReweighting)}
 
 
-def _convolutions(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The outermost convolutions: what they contain is their own business."""
-    if isinstance(module, HeteroConv) or _is_convolution(module):
-        yield module
+def _hosts(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """What blocks are put into: the outermost of traced programs, ``HeteroConv`` and
+    convolutions, as far as they have no block yet. What they contain is their own business."""
+    if isinstance(module, torch.fx.GraphModule | HeteroConv) or _is_convolution(module):
+        if not hasattr(module, "reweighting"):
+            yield module
         return
     for child in module.children():
-        yield from _convolutions(child)
+        yield from _hosts(child)
 
 
 def _is_convolution(module: torch.nn.Module) -> bool:
@@ -79,7 +83,12 @@ def _is_convolution(module: torch.nn.Module) -> bool:
 def _widths(conv: torch.nn.Module) -> tuple[int, int]:
     """Feature dimensions of source and target nodes; -1 where only the data can tell."""
     width = getattr(conv, "in_channels", -1)
-    source, target = width if isinstance(width, (tuple, list)) else (width, width)
+    if isinstance(width, dict):
+        raise ValueError(
+            f"{type(conv).__name__} takes a width per node type in one module, which "
+            f"insert_reweighting does not know. Call DimensionalReweighting per type instead."
+        )
+    source, target = width if isinstance(width, tuple | list) else (width, width)
     return source or -1, target or -1
 
 
@@ -89,6 +98,20 @@ def _attach(conv: torch.nn.Module, options: dict[str, Any]) -> None:
     if target != source:
         conv.add_module("target_reweighting", DimensionalReweighting(target, **options))
     conv.register_forward_pre_hook(_reweight_input, with_kwargs=True)
+    _reset_together(conv)
+
+
+def _reset_together(host: torch.nn.Module) -> None:
+    """Makes ``host.reset_parameters()`` reset the blocks as well."""
+    reset = getattr(host, "reset_parameters", None)
+    if callable(reset):
+        host.reset_parameters = functools.partial(_reset, reset, host)  # type: ignore[assignment]
+
+
+def _reset(reset_host: Callable[[], None], host: torch.nn.Module) -> None:
+    reset_host()
+    for block in reweighting_blocks(host).values():
+        block.reset_parameters()
 
 
 def _reweight_input(
@@ -98,27 +121,39 @@ def _reweight_input(
     block = conv.get_submodule("reweighting")
     assert isinstance(block, DimensionalReweighting)
     x = args[0] if args else kwargs["x"]
-    if isinstance(x, Tensor):
-        x = block(x)
-    else:
+    if isinstance(x, tuple | list):
         source, target = x
         s = block.vector(source)
-        if hasattr(conv, "target_reweighting") and target is not None:
-            target = conv.get_submodule("target_reweighting")(target)
-        elif target is not None:
-            target = scale_columns(target, s)  # the same kind of nodes, often the same nodes
-        x = (scale_columns(source, s), target)
+        x = (scale_columns(source, s), _reweight_target(conv, target, s))
+    elif isinstance(x, Tensor) and x.is_floating_point():
+        x = block(x)
+    # Anything else is no features: indices into an embedding, or nothing.
     return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "x": x})
+
+
+def _reweight_target(conv: torch.nn.Module, target: Tensor | None, s: Tensor) -> Tensor | None:
+    if target is None:
+        return None
+    if target.size(1) == s.numel() and not hasattr(conv, "target_reweighting"):
+        return scale_columns(target, s)  # the same kind of nodes, often the same nodes
+    if not hasattr(conv, "target_reweighting"):  # both widths were unknown until now
+        conv.add_module("target_reweighting", DimensionalReweighting(-1).to(target.device))
+    return conv.get_submodule("target_reweighting")(target)
 
 
 def _attach_to_hetero(hetero: HeteroConv, options: dict[str, Any]) -> None:
     widths: dict[str, int] = {}
     for (source, _, target), conv in hetero.convs.items():
+        if not _is_convolution(conv):
+            continue
         for node_type, width in zip((source, target), _widths(conv), strict=True):
             widths[node_type] = max(width, widths.get(node_type, -1))
+    if not widths:
+        return
     blocks = {t: DimensionalReweighting(width, **options) for t, width in widths.items()}
-    hetero.add_module("reweighting", torch.nn.ModuleDict(blocks))
+    hetero.add_module("reweighting", ModuleDict(blocks))
     hetero.register_forward_pre_hook(_reweight_types, with_kwargs=True)
+    _reset_together(hetero)
 
 
 def _reweight_types(
@@ -133,27 +168,35 @@ def _reweight_types(
 
 def _insert_into_graph(model: torch.fx.GraphModule, options: dict[str, Any]) -> None:
     """For ``to_hetero``: one call per layer and node type, written into the traced program."""
-    blocks = torch.nn.ModuleDict()
+    blocks = ModuleDict()
     model.add_module("reweighting", blocks)
     calls: dict[tuple[str, torch.fx.Node], torch.fx.Node] = {}
     for node in list(model.graph.nodes):
         if node.op != "call_module" or not _is_convolution(model.get_submodule(node.target)):
             continue
-        layer, _, edge_type = node.target.rpartition(".")
-        ends = edge_type.split("__")
-        x = node.args[0]
-        sources = x if isinstance(x, tuple) else (x,)
-        reweighted = []
+        layer, types = _layer_and_types(model, node.target)
+        x = node.args[0] if node.args else node.kwargs["x"]
+        ends = x if isinstance(x, tuple) else (x,)
         widths = _widths(model.get_submodule(node.target))
-        for source, node_type, width in zip(sources, (ends[0], ends[-1]), widths, strict=False):
-            if (layer, source) not in calls:
+        for end, node_type, width in zip(ends, types, widths, strict=False):
+            if (layer, end) not in calls:
                 name = f"{layer.replace('.', '_')}__{node_type}"
                 blocks[name] = DimensionalReweighting(width, **options)
                 with model.graph.inserting_before(node):
-                    calls[layer, source] = model.graph.call_module(
-                        f"reweighting.{name}", (source,)
-                    )
-            reweighted.append(calls[layer, source])
-        new = tuple(reweighted) if isinstance(x, tuple) else reweighted[0]
-        node.args = (new, *node.args[1:])
+                    call = model.graph.call_module(f"reweighting.{name}", (end,))
+                calls[layer, end] = call
+        new = tuple(calls[layer, end] for end in ends) if isinstance(x, tuple) else calls[layer, x]
+        if node.args:
+            node.args = (new, *node.args[1:])
+        else:
+            node.kwargs = {**node.kwargs, "x": new}
     model.recompile()
+
+
+def _layer_and_types(model: torch.fx.GraphModule, target: str) -> tuple[str, tuple[str, str]]:
+    """The layer a traced convolution belongs to, and the types of its source and target nodes."""
+    layer, _, edge_type = target.rpartition(".")
+    if layer and isinstance(model.get_submodule(layer), torch.nn.ModuleDict):
+        words = edge_type.split("__")
+        return layer, (words[0], words[-1])
+    return target, ("source", "target")

@@ -15,8 +15,9 @@ def weighted_mean(
 ) -> Tensor:
     """Mean over nodes: ``[d]``, or ``[graphs, d]`` with ``batch``.
 
-    Sums run in float32 or better. A graph without nodes, or of zero total weight, has the
-    zero vector as its mean, so that a batch with an empty entry stays finite.
+    Sums run in float32 or better. Weights are taken to be non-negative. A graph without nodes,
+    or of zero total weight, has the zero vector as its mean, so that a batch with an empty
+    entry stays finite.
     """
     if x.dim() != 2:
         raise ValueError(f"Expected node features of shape [nodes, d]; found {tuple(x.shape)}.")
@@ -47,9 +48,9 @@ def scale_columns(x: Tensor, s: Tensor, batch: Tensor | None = None) -> Tensor:
     row, col, value = _entries(x)
     value = value * (s[col] if batch is None else s[batch[row], col])
     if x.layout == torch.sparse_coo:
-        indices = torch.stack([row, col])
+        coalesced = x.is_coalesced() or x.requires_grad
         return torch.sparse_coo_tensor(
-            indices, value, x.shape, is_coalesced=x.is_coalesced(), check_invariants=False
+            torch.stack([row, col]), value, x.shape, is_coalesced=coalesced, check_invariants=False
         )
     return torch.sparse_csr_tensor(
         x.crow_indices(), x.col_indices(), value, x.shape, check_invariants=False
@@ -67,6 +68,9 @@ def _column_sum(x: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
 def _entries(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Row, column and value of the stored entries of a sparse matrix."""
     if x.layout == torch.sparse_coo:
+        if x.requires_grad:
+            x = x.coalesce()  # only its entries carry gradients
+            return x.indices()[0], x.indices()[1], x.values()
         indices = x._indices()  # the stored ones: repeated entries add up, as they should
         return indices[0], indices[1], x._values()
     if x.layout == torch.sparse_csr:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.parameter import Parameter, UninitializedParameter
+from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 
@@ -129,7 +129,8 @@ class DimensionalReweighting(torch.nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         r"""The vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
-        return self.from_mean(weighted_mean(x, weight, batch, batch_size)).to(x.dtype)
+        s = self.from_mean(weighted_mean(x, weight, batch, batch_size))
+        return s.to(x.dtype) if x.is_floating_point() else s
 
     def from_mean(self, mean: Tensor) -> Tensor:
         r"""The vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` that is already at hand."""
@@ -166,9 +167,18 @@ class DimensionalReweighting(torch.nn.Module):
             parameter.materialize(shapes[name])
         self.reset_parameters()
 
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        if self.in_channels != -1:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            return
+        for name, parameter in self.named_parameters(recurse=False):
+            destination[prefix + name] = parameter  # without a shape there is nothing to detach
+
     def _load_lazy(self, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
         stored = state.get(f"{prefix}squeeze_weight")
-        if self.in_channels == -1 and stored is not None:
+        if self.in_channels == -1 and stored is not None and not is_lazy(stored):
             self.hidden_channels = stored.size(0)
             self._materialize(stored.size(1))
 

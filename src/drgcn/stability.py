@@ -7,6 +7,8 @@ from torch import Tensor
 
 from drgcn.errors import UndefinedStability
 
+_ROUNDING = 1e-12
+
 
 def stability_k(x: Tensor, s: Tensor) -> float:
     r"""The measure :math:`K` of the paper for a layer with input ``x`` and vector ``s``.
@@ -34,7 +36,7 @@ def stability_k(x: Tensor, s: Tensor) -> float:
     before = variance.sum() - _projected_variance(x, ones) / s.numel()
     after = (variance * s.square()).sum() - _projected_variance(x, s) / s.numel()
     scale = before * s.square().mean()
-    if not float(scale) > 0:
+    if not float(scale) > 0 or float(before) <= _ROUNDING * float(variance.sum()):
         raise UndefinedStability(
             "K is undefined: all feature dimensions are equal up to constants, or s is zero."
         )
@@ -56,25 +58,32 @@ def variance_spread(x: Tensor) -> float:
 
 
 def feature_variance(x: Tensor) -> Tensor:
-    """Variance of each feature dimension over nodes, in float64."""
+    """Variance of each feature dimension over nodes, in float64; exactly 0 for constants."""
     n = max(x.size(0), 1)
     if x.layout == torch.strided:
-        return x.detach().double().var(0, correction=0)
-    col, value = _columns(x)
-    zeros = torch.zeros(x.size(1), dtype=torch.float64, device=x.device)
-    mean = zeros.index_add(0, col, value) / n
-    # Stored entries deviate by (v - mean); each of the others is zero and deviates by mean.
-    deviation = (value - mean[col]).square() - mean[col].square()
-    return zeros.index_add(0, col, deviation) / n + mean.square()
+        x = x.detach().double()
+        mean = x.sum(0) / n
+        variance = (x - mean).square().sum(0) / n
+    else:
+        col, value = _columns(x)
+        zeros = torch.zeros(x.size(1), dtype=torch.float64, device=x.device)
+        mean = zeros.index_add(0, col, value) / n
+        stored = zeros.index_add(0, col, (value - mean[col]).square()) / n
+        share = zeros.index_add(0, col, torch.ones_like(value)) / n
+        variance = stored + (1 - share) * mean.square()  # entries not stored are zero
+    # The mean of n equal numbers is right to n roundings: less than that is no variance.
+    floor = (n * torch.finfo(torch.float64).eps * mean).square()
+    return torch.where(variance > floor, variance, 0.0)
 
 
 def _projected_variance(x: Tensor, direction: Tensor) -> Tensor:
     if x.layout == torch.strided:
         x = x.detach().double()
         # Centred first: at large feature offsets the projection would lose its digits.
-        return ((x - x.mean(0)) @ direction).var(correction=0)
-    coo = x.detach().to_sparse_coo()
-    return torch.mv(coo.double(), direction).var(correction=0)
+        projected = (x - x.mean(0)) @ direction
+    else:
+        projected = torch.mv(x.detach().to_sparse_coo().double(), direction)
+    return (projected - projected.mean()).square().mean()
 
 
 def _columns(x: Tensor) -> tuple[Tensor, Tensor]:

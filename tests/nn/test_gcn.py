@@ -308,14 +308,12 @@ def test_preparation_makes_mostly_empty_features_sparse():
     assert isinstance(features, SparseMatrix)
 
 
-@pytest.mark.xfail(strict=True, reason="the adjacency matrix is prepared in float32")
 def test_preparation_keeps_float64(x):
     model = random_model()
     prepared = GCN.prepare(Data(x=x, edge_index=EDGES))
     torch.testing.assert_close(model(*prepared), model(x, EDGES))
 
 
-@pytest.mark.xfail(strict=True, reason="the sparse product does not take part in autocast")
 @pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
 def test_autocast_agrees_with_float32(x, layout):
     model = random_model(reweight="dr").float()

@@ -66,7 +66,6 @@ def test_moved_matrix_equals_the_matrix():
     torch.testing.assert_close(SparseMatrix.from_tensor(a).to("cpu").to_dense(), a)
 
 
-@pytest.mark.xfail(strict=True, reason="the mean is cut off from the values it is made of")
 def test_column_mean_passes_gradients_to_the_values():
     matrix = SparseMatrix.from_tensor(random_matrix(4, 5))
     values = matrix.values.clone().requires_grad_()

@@ -42,6 +42,11 @@ def normalized_adjacency(
             f"normalized_adjacency expects normalization 'symmetric' or 'row'; "
             f"found {normalization!r}."
         )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
+        raise ValueError(
+            f"normalized_adjacency expects edge_index of shape [2, edges] with integers; found "
+            f"{edge_index.dtype} of shape {list(edge_index.shape)}."
+        )
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     edge_index, edge_weight = remove_self_loops(edge_index, edge_weight.to(dtype))

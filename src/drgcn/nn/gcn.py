@@ -83,7 +83,8 @@ class GCN(torch.nn.Module):
     def prepare(data: Data) -> tuple[Features, SparseMatrix]:
         """What ``forward`` takes, computed once: features as sparse as they are, and the
         normalised adjacency matrix."""
-        return compress(data.x), normalized_adjacency(data.edge_index, data.num_nodes)
+        adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=data.x.dtype)
+        return compress(data.x), adj
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: the first layer's weights, and everything in the blocks."""

@@ -43,12 +43,18 @@ class SparseMatrix:
         """Data type of the values."""
         return self.values.dtype
 
-    @cached_property
+    @property
     def column_mean(self) -> Tensor:
-        """Mean over rows, zeros included."""
+        """Mean over rows, zeros included; computed once if the values are constants."""
+        return self._column_mean() if self.values.requires_grad else self._constant_mean
+
+    @cached_property
+    def _constant_mean(self) -> Tensor:
+        return self._column_mean()
+
+    def _column_mean(self) -> Tensor:
         total = self.values.new_zeros(self.shape[1])
-        total = total.index_add(0, self.pattern.col, self.values.detach())
-        return total / max(self.shape[0], 1)
+        return total.index_add(0, self.pattern.col, self.values) / max(self.shape[0], 1)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Other values at the same positions."""

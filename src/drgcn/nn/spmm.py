@@ -39,6 +39,8 @@ def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
             f"spmm expects x of shape [{matrix.shape[1]}, k] for a matrix of shape "
             f"{list(matrix.shape)}; found {list(x.shape)}."
         )
+    if x.dtype in (torch.bfloat16, torch.float16):
+        x = x.to(matrix.dtype)  # as under autocast: sums over neighbours keep full precision
     return _SparseProduct.apply(matrix.values, x, matrix.pattern)
 
 
