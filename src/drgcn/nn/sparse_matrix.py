@@ -53,8 +53,10 @@ class SparseMatrix:
         return self._column_mean()
 
     def _column_mean(self) -> Tensor:
-        total = self.values.new_zeros(self.shape[1])
-        return total.index_add(0, self.pattern.col, self.values) / max(self.shape[0], 1)
+        # As a product, because that adds in a fixed order on every device; index_add does not.
+        transposed = SparseMatrix(self.pattern.transpose, self.values[self.pattern.to_transpose])
+        ones = self.values.new_ones(self.shape[0], 1)
+        return (transposed @ ones).squeeze(1) / max(self.shape[0], 1)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Other values at the same positions."""
