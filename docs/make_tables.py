@@ -38,7 +38,9 @@ def speed() -> str:
             rows = [row for row in csv.DictReader(file) if row["variant"].startswith("one pass")]
         ratios = [float(row["throughput_over_pyg"]) for row in rows]
         machine = path.stem.removeprefix("seeds_in_one_pass-").partition("-torch-")[0]
-        lines.append(f"- {machine.replace('-', ' ')}: {min(ratios):.0f} to {max(ratios):.0f} times")
+        lines.append(
+            f"- {machine.replace('-', ' ')}: {min(ratios):.0f} to {max(ratios):.0f} times"
+        )
     return "\n".join(lines)
 
 
