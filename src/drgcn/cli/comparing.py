@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from torch_geometric.data import Data
 
+from drgcn.errors import UndefinedStability
 from drgcn.stability import variance_spread
 from drgcn.studies.comparison import gain, summarize, verdict
 from drgcn.studies.experiment import Experiment
@@ -60,12 +61,12 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
         print(json.dumps(report))
         return
     console = Console()
-    info = data.dataset
+    info, varied = data.dataset, report["variance_spread"] is not None
     console.print(
         f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
         f"edges, {info.features:,} features, {info.classes} classes; {info.train:,} / "
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
-        f"variances: {report['variance_spread']:.2f}."
+        f"variances: {report['variance_spread'] if varied else 'none, all are constant'}."
     )
     console.print(_table(report["rows"]))
     if report["verdict"]:
@@ -102,7 +103,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     complete = {None, "dr", "static", "constant"} <= by_gate.keys()
     return {
         "dataset": data.dataset.to_dict(),
-        "variance_spread": round(variance_spread(data.x), 4),
+        "variance_spread": _spread(data),
         "rows": rows,
         "verdict": verdict(by_gate) if complete else None,
     }
@@ -120,6 +121,13 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
         k = " ".join("-" if value is None else f"{value:.2f}" for value in row["k"])
         table.add_row(row["row"], accuracy, gained, k)
     return table
+
+
+def _spread(data: Data) -> float | None:
+    try:
+        return round(variance_spread(data.x), 2)
+    except UndefinedStability:
+        return None
 
 
 def _finite(value: float) -> float | None:

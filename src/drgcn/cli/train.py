@@ -51,7 +51,7 @@ def train(
         str | None,
         typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
     ] = None,
-    device: Device = "cpu",
+    device: Device = "auto",
     threads: Threads = None,
     data_root: DataRoot = None,
     offline: Offline = False,

@@ -6,10 +6,16 @@ small full-batch epoch that costs as much as the products themselves.
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
+
+if not any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))):
+    raise ImportError("Triton builds its launchers with a C compiler, and none is found.")
 
 _WIDEST_BLOCK = 128
 _ENTRIES_AT_ONCE = 32  # loads in flight per row: enough to hide their latency

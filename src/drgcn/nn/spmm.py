@@ -18,7 +18,7 @@ _LARGEST_BLOCK_DIAGONAL = 2**24
 
 try:
     from drgcn.nn.csr_kernel import csr_product as _csr_product
-except ImportError:  # Triton comes with torch's CUDA builds only
+except ImportError:  # no Triton (it comes with torch's CUDA builds), or no compiler for it
     _csr_product = None  # type: ignore[assignment]
 
 with warnings.catch_warnings():
