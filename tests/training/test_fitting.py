@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch_geometric.nn import GAT, GCNConv, models
 
 from drgcn import insert_reweighting
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnError, InputError
 from drgcn.nn import GCN
 from drgcn.training import Patience, RisingLoss, fit
 from drgcn.training.streams import stream_key
@@ -175,3 +175,10 @@ def test_an_empty_or_unlabelled_part_is_refused(tiny):
     unlabelled.y = torch.full_like(tiny.y, -1)
     with pytest.raises(InputError, match="labels"):
         fit(gcn(tiny), unlabelled, [0], epochs=1)
+
+
+def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
+    broken = tiny.clone()
+    broken.x = tiny.x * float("nan")
+    with pytest.raises(DrgcnError, match="diverged"):
+        fit(gcn(tiny), broken, [0], epochs=3, rule=Patience())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnError, InputError
 from drgcn.training.epoch_loop import EpochLoop, Progress
 from drgcn.training.fit_result import FitResult
 from drgcn.training.model_stack import ModelStack
@@ -106,6 +106,12 @@ def seed_blocks(seeds: tuple[int, ...], device: torch.device) -> list[tuple[int,
 def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
     """The one look at the test nodes: every seed at the weights its rule kept."""
     stack = trainer.stack
+    lost = [s for s, e in zip(stack.seeds, trainer.best_epoch.tolist(), strict=True) if e == 0]
+    if lost:
+        raise DrgcnError(
+            f"Training diverged for seeds {lost}: no epoch had a finite validation loss. "
+            f"Lower the learning rate, or scale the features (normalize='standard')."
+        )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
     lanes = torch.arange(len(stack.seeds), device=test.device)
