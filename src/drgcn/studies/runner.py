@@ -18,7 +18,15 @@ from drgcn.stability import stability_k
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.run_record import RunRecord, SeedResult, load_records
-from drgcn.training import BestValidation, FitResult, Patience, Progress, RisingLoss, fit
+from drgcn.training import (
+    BestValidation,
+    FitResult,
+    Patience,
+    Progress,
+    RisingLoss,
+    clear_checkpoint,
+    fit,
+)
 
 _RULES = {"best-validation": BestValidation, "rising-loss": RisingLoss, "patience": Patience}
 _DATA_FACTS = (
@@ -68,6 +76,7 @@ def run(
             experiment, data, missing, out, torch.device(device), progress, checkpoint_every
         )
         record.save(out)
+        clear_checkpoint(_checkpoint(experiment, data, out))
         records.append(record)
         known |= record.seeds
     wanted = {seed: known[seed] for seed in seeds}
@@ -100,7 +109,6 @@ def _train(
     checkpoint_every: float,
 ) -> RunRecord:
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    identity = experiment.identity(data.dataset.content_hash)
     inputs = tuple(value.to(device) for value in GCN.prepare(data))
     result = fit(
         lambda: build(experiment, data),
@@ -113,7 +121,7 @@ def _train(
         inputs=inputs,
         device=device,
         progress=progress,
-        checkpoint=out / ".checkpoints" / f"{identity}.safetensors",
+        checkpoint=_checkpoint(experiment, data, out),
         checkpoint_every=checkpoint_every,
     )
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
@@ -128,6 +136,11 @@ def _train(
             seed: _seed_result(result, place, epochs, inputs) for place, seed in enumerate(seeds)
         },
     )
+
+
+def _checkpoint(experiment: Experiment, data: Data, out: Path) -> Path:
+    identity = experiment.identity(data.dataset.content_hash)
+    return out / ".checkpoints" / f"{identity}.safetensors"
 
 
 def _seed_result(

@@ -1,5 +1,6 @@
 """Training: many seeds in one pass, explicit stopping rules, checkpoints."""
 
+from drgcn.training.checkpoint import clear_checkpoint
 from drgcn.training.epoch_loop import Progress
 from drgcn.training.fit_result import FitResult
 from drgcn.training.fitting import fit
@@ -12,5 +13,6 @@ __all__ = [
     "Progress",
     "RisingLoss",
     "StoppingRule",
+    "clear_checkpoint",
     "fit",
 ]

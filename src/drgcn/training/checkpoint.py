@@ -22,6 +22,12 @@ def save_checkpoint(path: Path, tensors: dict[str, Tensor], seconds: float) -> N
     partial.replace(path)
 
 
+def clear_checkpoint(path: Path) -> None:
+    """Removes the checkpoints of a pass, once its results are safe elsewhere."""
+    for saved in path.parent.glob(f"{path.name}.*"):
+        saved.unlink()
+
+
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], float]:
     """The tensors, and the seconds spent on them so far."""
     with safe_open(path, framework="pt") as file:

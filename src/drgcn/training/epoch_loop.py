@@ -74,16 +74,10 @@ class EpochLoop:
         if trainer.epoch.is_cuda:
             torch.cuda.synchronize()
         seconds = spent + time.perf_counter() - start
-        if path is not None and self.finished + 1 < self.blocks:
-            save_checkpoint(path, trainer.tensors(), seconds)  # the next block may be cut off
+        if path is not None:
+            save_checkpoint(path, trainer.tensors(), seconds)  # until the caller has stored it
         self.finished += 1
         return seconds
-
-    def clear(self) -> None:
-        """Removes the checkpoints: the results are the caller's now."""
-        if self.checkpoint is not None:
-            for path in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
-                path.unlink()
 
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:

@@ -56,7 +56,8 @@ def fit(
             ``(data.x, data.edge_index)``)
         device: Where to train. On CUDA an epoch is replayed as one graph.
         progress: Called now and then with a :class:`Progress`.
-        checkpoint: File from which a killed pass goes on; removed at the end.
+        checkpoint: Where the state is saved, so that the same call goes on after a kill. Store
+            the results, then call :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
     """
     seeds = tuple(seeds)
@@ -84,7 +85,6 @@ def fit(
         )
         seconds = loop.run(trainer)
         results.append(_test(trainer, test, seconds))
-    loop.clear()
     return FitResult.concatenate(results).select(seeds)
 
 
