@@ -68,3 +68,10 @@ def test_models_that_wait_for_the_host_still_train(data):
 
     result = fit(lambda: Waiting(data.num_features, 16, 4), data, [0], epochs=10, device="cuda")
     assert result.epochs_run == [10]
+
+
+def test_the_same_pass_twice_gives_the_same_bits(data):
+    make = lambda: GCN(data.num_features, 16, 4, reweight="dr")  # noqa: E731
+    first, second = (fit(make, data, range(5), epochs=40, device="cuda") for _ in range(2))
+    for a, b in zip(first.models, second.models, strict=True):
+        assert all(map(torch.equal, a.state_dict().values(), b.state_dict().values()))
