@@ -27,10 +27,10 @@ def list_datasets(json: Json = False) -> None:
         keys = ("name", "title", "splits", "licence", "home")
         print(jsonlib.dumps([{key: getattr(entry, key) for key in keys} for entry in entries]))
         return
-    table = Table("name", "what it is", "splits", "home")
+    table = Table("name", "what it is", "splits")
     for entry in entries:
         splits = ", ".join(entry.splits[:4]) + (", ..." if len(entry.splits) > 4 else "")
-        table.add_row(entry.name, entry.title, splits, entry.home or "made on the spot")
+        table.add_row(entry.name, entry.title, splits)
     Console().print(table)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +51,9 @@ def train(
         str | None,
         typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
     ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="Feature file of corar or citeseerr: .npy, .npz, .pkl.")
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
     data_root: DataRoot = None,
@@ -73,7 +76,8 @@ def train(
 
     use_threads(threads)
     where = use_device(device)
-    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline)
+    options: dict[str, Any] = {} if features is None else {"features": str(features)}
+    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     gates = [Gate.none, Gate.dr, Gate.static, Gate.constant] if compare else [reweight]
     experiments = [
         Experiment(
