@@ -92,10 +92,7 @@ def main() -> None:
         title: [
             (record, seeds)
             for record, seeds in merge(records)
-            if record.data["name"] == name
-            and record.data["split"] != "public"
-            and record.experiment.norm is None
-            and not record.experiment.pre_activation
+            if record.data["name"] == name and record.data["split"] != "public"
         ]
         for name, title in shown.items()
     }

@@ -158,7 +158,7 @@ def test_report_reads_records_alone(call, tmp_path):
     call("train", "planted", "--seeds", "2", "--epochs", "3", "--hidden", "4")
     code, out, _ = call("report", "runs", "--html", "page.html")
     assert code == 0
-    assert "| planted | random | gcn + dr (4 hidden) |" in out
+    assert "| planted | random | gcn + dr (hidden channels 4, epochs 3) |" in out
     assert (tmp_path / "page.html").exists()
 
 
@@ -177,3 +177,30 @@ def test_the_demo_writes_records_and_a_report(call, tmp_path):
     assert (tmp_path / "demo-output" / "report.html").exists()
     assert "digits" in out
     assert "planted" in out
+
+
+def test_the_version_is_told(call):
+    code, out, _ = call("--version")
+    assert code == 0
+    assert out.strip() == drgcn.__version__
+
+
+def test_an_output_that_is_a_file_is_refused_before_training(call, tmp_path):
+    (tmp_path / "taken").write_text("")
+    code, _, error = call("train", "planted", "--out", "taken")
+    assert code == 2
+    assert "taken" in error
+
+
+def test_foreign_files_beside_records_do_no_harm(call, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "package.json").write_text("{}")
+    assert call("train", "planted", "--seeds", "1", "--epochs", "2", "--hidden", "4")[0] == 0
+
+
+def test_a_misspelt_column_is_not_taken_for_a_feature(call, own_data):
+    nodes = own_data / "nodes.csv"
+    nodes.write_text(nodes.read_text().replace("split", "Split"))
+    code, _, error = call("train", str(own_data))
+    assert code == 2
+    assert "'Split'" in error

@@ -51,12 +51,18 @@ BETWEEN = [0.82, 0.83, 0.85, 0.83]
     [
         (PLAIN[::-1], PLAIN, PLAIN, "no sure difference"),
         ([v - 0.05 for v in PLAIN], PLAIN, PLAIN, "costs"),
-        (BETTER, BETWEEN, PLAIN, "reading the mean representation"),
-        (BETTER, BETTER, PLAIN, "static gate"),
+        (BETTER, BETWEEN, PLAIN, "both gates that are blind"),
+        (BETTER, BETTER, PLAIN, "not surely over the static gate"),
         (BETTER, BETTER, BETTER, "static and the constant gate"),
+        (PLAIN, BETTER, PLAIN, "Blind gates that differ from plain: static gate"),
     ],
 )
 def test_the_verdict_says_what_the_controls_allow(make_record, dr, static, constant, words):
     rows = {None: PLAIN, "dr": dr, "static": static, "constant": constant}
     rows = {gate: seeds(make_record, values) for gate, values in rows.items()}
     assert words in verdict(rows)
+
+
+def test_one_seed_allows_no_verdict(make_record):
+    one = seeds(make_record, [0.8])
+    assert "no comparison" in verdict({None: one, "dr": one, "static": one, "constant": one})

@@ -34,8 +34,8 @@ def test_an_existing_record_is_never_overwritten(make_record, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}'])
 def test_a_file_that_is_no_record_is_named(text, tmp_path):
-    (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(InputError, match=r"odd\.json"):
+    (tmp_path / "odd-seeds-0-1.json").write_text(text)
+    with pytest.raises(InputError, match=r"odd-seeds-0-1\.json"):
         load_records(tmp_path)
 
 

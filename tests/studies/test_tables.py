@@ -1,6 +1,6 @@
 from drgcn.studies.html_report import write_report
 from drgcn.studies.published import published
-from drgcn.studies.tables import markdown_table, merge
+from drgcn.studies.tables import gate_groups, markdown_table, merge
 
 
 def test_records_of_one_experiment_are_merged(make_record):
@@ -17,7 +17,18 @@ def test_the_table_shows_measured_beside_published(make_record):
 
 
 def test_other_widths_are_named(make_record):
-    assert "gcn (16 hidden)" in markdown_table([make_record([0.8, 0.9], hidden_channels=16)])
+    assert "gcn (hidden channels 16)" in markdown_table(
+        [make_record([0.8, 0.9], hidden_channels=16)]
+    )
+
+
+def test_other_trainings_have_no_published_number(make_record):
+    assert published(make_record([0.8], epochs=100).experiment) is None
+
+
+def test_rows_of_different_training_are_not_compared(make_record):
+    records = [make_record([0.7, 0.8]), make_record([0.8, 0.9], reweight="dr", epochs=100)]
+    assert [list(group) for group in gate_groups(records)] == [[None], ["dr"]]
 
 
 def test_unpublished_rows_have_no_published_number(make_record):

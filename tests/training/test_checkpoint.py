@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
 from drgcn.training import Patience, clear_checkpoint, fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -111,3 +112,32 @@ def test_a_program_killed_at_any_instant_comes_to_the_same_record(tmp_path):
     whole = tmp_path / "whole"
     assert start(whole).wait() == 0
     assert results(killed) == results(whole)
+
+
+def test_clearing_touches_nothing_but_checkpoints(tiny, tmp_path):
+    path = tmp_path / "model"
+    for name in ("model.py", "model.best.txt", "model"):
+        (tmp_path / name).write_text("mine")
+    fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=2, checkpoint=path)
+    clear_checkpoint(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "model.best.txt", "model.py"]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
+    path = tmp_path / "c"
+    fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=3, checkpoint=path)
+    other = tiny.clone()
+    other.y = tiny.y.roll(1)
+    for data, options in ((tiny, {"lr": 0.5}), (tiny, {"epochs": 4}), (other, {})):
+        with pytest.raises(InputError, match="other data or settings"):
+            fit(lambda: GCN(24, 8, 4), data, [0], **({"epochs": 3} | options), checkpoint=path)
+
+
+def test_a_damaged_checkpoint_is_started_anew(tiny, tmp_path):
+    path = tmp_path / "c"
+    first = fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=3, checkpoint=path)
+    (saved,) = tmp_path.iterdir()
+    saved.write_bytes(saved.read_bytes()[:100])
+    with pytest.warns(DrgcnWarning, match="damaged"):
+        again = fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=3, checkpoint=path)
+    assert again.test_accuracy == first.test_accuracy

@@ -10,6 +10,9 @@ from drgcn.training import Patience, RisingLoss, fit
 from drgcn.training.streams import stream_key
 
 
+ONE_MODEL = GCN(24, 8, 4)
+
+
 def gcn(data, **options):
     return lambda: GCN(data.num_features, 8, 4, **options)
 
@@ -182,3 +185,37 @@ def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
     broken.x = tiny.x * float("nan")
     with pytest.raises(DrgcnError, match="diverged"):
         fit(gcn(tiny), broken, [0], epochs=3, rule=Patience())
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "words"),
+    [
+        (lambda: GCN(24, 8, 3), {}, "at least 4 outputs"),
+        (lambda: GCN(24, 8, 4), {"epochs": 0}, "at least one epoch"),
+        (lambda: GCN(24, 8, 4), {"seeds": 5}, r"range\(5\)"),
+        (lambda: ONE_MODEL, {}, "new model at every call"),
+    ],
+)
+def test_mistakes_are_explained(tiny, make, options, words):
+    with pytest.raises(InputError, match=words):
+        fit(make, tiny, **({"seeds": [0], "epochs": 2} | options))
+
+
+def test_a_model_that_vmap_cannot_follow_is_explained(tiny):
+    from torch_geometric.utils import dropout_edge
+
+    class Dropping(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(24, 4)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, dropout_edge(edge_index, 0.2, training=self.training)[0])
+
+    with pytest.raises(DrgcnError, match="many seeds at once"):
+        fit(Dropping, tiny, [0], epochs=2)
+
+
+def test_divergence_is_said_under_every_rule(tiny):
+    with pytest.raises(DrgcnError, match="diverged"):
+        fit(gcn(tiny), tiny, [0], epochs=5, lr=1e30)

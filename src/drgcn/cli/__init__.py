@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Annotated, Any
 
 import typer
 
+from drgcn import __version__
 from drgcn.cli import data, demo, doctor, report, train
-from drgcn.errors import DrgcnError
+from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
     help="Dimensional reweighting for graph neural networks.",
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
 app.command("train")(train.train)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
@@ -24,11 +41,14 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Runs the command line; bad input ends in one sentence and exit code 2."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
-    except DrgcnError as error:
+    except (DrgcnError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    if issubclass(category, DrgcnWarning):
+        print(f"warning: {message}", file=sys.stderr)

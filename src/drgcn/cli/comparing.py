@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import torch
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from torch_geometric.data import Data
 
@@ -27,30 +35,36 @@ def run_rows(
 ) -> list[Outcome]:
     """Runs one experiment after the other, all seeds of each at once."""
     columns = (
-        TextColumn("{task.description:>24}"),
-        BarColumn(),
-        TextColumn("epoch {task.fields[epoch]}  loss {task.fields[loss]}  val {task.fields[val]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description:>16}"),
+        BarColumn(bar_width=16),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[now]:<22}"),
+        TimeRemainingColumn(elapsed_when_finished=True, compact=True),
     )
     outcomes = []
     # On standard error, so that standard output holds nothing but the result.
     with Progress(*columns, console=Console(stderr=True)) as bars:
         for experiment in experiments:
-            task = bars.add_task(experiment.label, total=1, epoch="-", loss="-", val="-")
+            task = bars.add_task(experiment.label, total=1, now="")
 
             def show(now: FitProgress, task: Any = task) -> None:
                 bars.update(
                     task,
                     completed=now.epochs_done,
                     total=now.epochs_in_all,
-                    epoch=f"{now.epochs_done}/{now.epochs_in_all}",
-                    loss=f"{now.train_loss:.3f}",
-                    val=f"{100 * now.val_accuracy:.1f} %",
+                    now=f"loss {now.train_loss:.3f} val {100 * now.val_accuracy:.1f} %",
                 )
 
-            outcomes.append(run(experiment, data, seeds, out, device=device, progress=show))
+            try:
+                outcome = run(experiment, data, seeds, out, device=device, progress=show)
+            except KeyboardInterrupt:
+                bars.stop()
+                print("interrupted; run the same command again to go on", file=sys.stderr)
+                raise typer.Exit(130) from None
+            outcomes.append(outcome)
             bars.update(task, completed=1, total=1)
+            if not outcome.trained:
+                bars.update(task, now="from records")
     return outcomes
 
 
@@ -89,9 +103,9 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
             {
                 "row": outcome.experiment.label,
                 "reweight": outcome.experiment.reweight,
-                "test_accuracy_mean": round(summary.mean, 3),
+                "test_accuracy_mean": round(summary.mean, 6),
                 "test_accuracy_std": _finite(summary.std),
-                "val_accuracy_mean": round(summary.val_mean, 3),
+                "val_accuracy_mean": round(summary.val_mean, 6),
                 "seeds": summary.seeds,
                 "gain_over_plain": over_plain
                 and [_finite(value) for value in astuple(over_plain)],
@@ -132,4 +146,4 @@ def _spread(data: Data) -> float | None:
 
 def _finite(value: float) -> float | None:
     """JSON knows neither NaN nor infinity."""
-    return round(value, 4) if abs(value) < float("inf") else None
+    return round(value, 6) if abs(value) < float("inf") else None

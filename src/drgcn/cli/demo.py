@@ -28,7 +28,7 @@ def demo(
     from rich.console import Console
 
     from drgcn.cli.comparing import print_comparison, run_rows
-    from drgcn.cli.options import use_device
+    from drgcn.cli.options import use_device, use_folder
     from drgcn.data import load
     from drgcn.studies.demo_rows import DEMO_DATASETS, demo_experiments
     from drgcn.studies.html_report import write_report
@@ -39,8 +39,13 @@ def demo(
     for name in DEMO_DATASETS:
         data = load(name)
         outcomes = run_rows(
-            demo_experiments(data.dataset, epochs), data, range(seeds), out, device
+            demo_experiments(data.dataset, epochs), data, range(seeds), use_folder(out), device
         )
         print_comparison(data, outcomes, as_json=False)
+    Console().print(
+        "\n`planted` is synthetic and built so that reweighting can help; `digits` is real. With "
+        "so few epochs the plain model is not yet at its best.",
+        highlight=False,
+    )
     page = write_report(load_records(out), out / "report.html", title="drgcn demo")
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)

@@ -59,6 +59,14 @@ def use_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def use_folder(path: Path) -> Path:
+    """A folder that can be written to, made if need be, before any work is spent on it."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"Expected --out to be a folder; {path} is a file.")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def use_device(name: str) -> torch.device:
     """The device of a name, if this machine has it."""
     import torch
@@ -69,6 +77,8 @@ def use_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise InputError(f"Expected --device cpu, cuda or auto; found {name!r}.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"Expected --device cpu, cuda or auto; found {name!r}.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("Expected a CUDA device; this machine has none. Use --device cpu.")
     return device

@@ -17,6 +17,7 @@ from drgcn.cli.options import (
     Rule,
     Threads,
     use_device,
+    use_folder,
     use_threads,
 )
 from drgcn.errors import InputError
@@ -97,5 +98,5 @@ def train(
         )
         for gate in gates
     ]
-    outcomes = run_rows(experiments, data, range(seeds), out, where)
+    outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
     print_comparison(data, outcomes, as_json=json)

@@ -26,6 +26,7 @@ def read_folder(folder: Path) -> Parts:
     """
     nodes = Columns(_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
+    _refuse_misspelt(nodes)
     features = [name for name in nodes.names if name not in _NOT_FEATURES]
     if not features:
         raise InputError(
@@ -56,6 +57,24 @@ def read_folder(folder: Path) -> Parts:
         splits=splits,
         ids=known,
     )
+
+
+def _refuse_misspelt(nodes: Columns) -> None:
+    """A column ``Split`` would else be taken for a feature, and the split be drawn at random."""
+    for name in nodes.names:
+        meant = name.strip().lower()
+        if meant in _NOT_FEATURES and name != meant:
+            raise InputError(
+                f"{nodes.path} has a column {name!r}: write {meant!r} if that is what it holds, "
+                "or rename it if it is a feature"
+            )
+        if name.startswith("Unnamed:"):
+            warnings.warn(
+                f"{nodes.path}: the column {name!r}, which looks like row numbers, is taken for "
+                "a feature",
+                DrgcnWarning,
+                stacklevel=5,
+            )
 
 
 def _table(folder: Path, stem: str, columns: str) -> Path:

@@ -71,26 +71,35 @@ def gain(results: Results, baseline: Results) -> Gain:
 
 def verdict(rows: Mapping[str | None, Results]) -> str:
     """What the comparison of a plain model, Dr and the control gates says, in plain words."""
-    over_plain = gain(rows["dr"], rows[None])
     seeds = len(rows["dr"])
-    interval = f"95 % interval {over_plain.low:+.2f} to {over_plain.high:+.2f}"
-    words = f"{over_plain.mean:+.2f} points, {interval}"
-    if not over_plain.sure:
-        return f"Over {seeds} seeds, Dr makes no sure difference here ({words})."
-    if over_plain.mean < 0:
-        return f"Dr costs accuracy here ({words})."
+    if seeds < 2:
+        return "One seed allows no comparison: use --seeds 20."
+    over_plain = gain(rows["dr"], rows[None])
     controls = {name: gain(rows["dr"], rows[name]) for name in ("static", "constant")}
-    matched = [name for name, over in controls.items() if not over.low > 0]
-    if matched:
-        return (
-            f"Dr gains over the plain model ({words}), but the {' and the '.join(matched)} gate, "
-            f"which sees no data, does about as well: the gain is not due to the block."
+    if not over_plain.sure:
+        sentence = f"Over {seeds} seeds, Dr makes no sure difference ({_words(over_plain)})."
+    elif over_plain.mean < 0:
+        sentence = f"Dr costs accuracy ({_words(over_plain)})."
+    elif matched := [name for name, over in controls.items() if not over.low > 0]:
+        sentence = (
+            f"Dr gains over the plain model ({_words(over_plain)}), but not surely over the "
+            f"{' and the '.join(matched)} gate, blind to data: the gain is not shown to come from "
+            f"reading the data."
         )
-    smallest = min(controls.values(), key=lambda over: over.mean)
-    return (
-        f"Dr gains over the plain model ({words}), and at least {smallest.mean:.2f} points over "
-        f"gates that see no data: reading the mean representation is what helps."
-    )
+    else:
+        name, least = min(controls.items(), key=lambda item: item[1].mean)
+        sentence = (
+            f"Dr gains over the plain model ({_words(over_plain)}), and over both gates that are "
+            f"blind to data (over the {name} gate {_words(least)}): a smaller step or a fixed "
+            f"gate alone does not explain it."
+        )
+    blind = {name: gain(rows[name], rows[None]) for name in ("static", "constant")}
+    sure = [f"{name} gate {_words(over)}" for name, over in blind.items() if over.sure]
+    return sentence + (f" Blind gates that differ from plain: {'; '.join(sure)}." if sure else "")
+
+
+def _words(over: Gain) -> str:
+    return f"{over.mean:+.2f} points, 95 % interval {over.low:+.2f} to {over.high:+.2f}"
 
 
 def _mean_of_defined(values: Sequence[float | None]) -> float:

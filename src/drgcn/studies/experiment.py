@@ -44,8 +44,22 @@ class Experiment:
             parts.append(self.reweight)
         return " + ".join(parts)
 
+    @property
+    def settings(self) -> str:
+        """What departs from the usual training, in words; empty if nothing does."""
+        usual = {field.name: field.default for field in fields(self)}
+        named = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
+        departures = [
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in self.to_dict().items()
+            if name not in named and value != usual[name]
+        ]
+        return ", ".join(departures)
+
     def identity(self, content_hash: str) -> str:
-        """A name for this experiment on this very data; equal names mean equal numbers.
+        """A name for this experiment on this very data.
+
+        Equal names mean equal numbers, up to rounding on other devices or versions.
 
         Settings at their default are left out, so that a setting added later does not rename
         what was run before it existed.

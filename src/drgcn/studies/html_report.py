@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,14 @@ from typing import Any
 from jinja2 import Environment
 
 from drgcn.studies.comparison import Results, gain, summarize, verdict
-from drgcn.studies.figures import Rows, comparison_figure, to_svg
+from drgcn.studies.figures import comparison_figure, to_svg
 from drgcn.studies.run_record import RunRecord
-from drgcn.studies.tables import merge
+from drgcn.studies.tables import Row, gate_groups
 
 
 def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Path:
     """Writes a page with a section per dataset and split; returns its path."""
-    groups: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for record, seeds in merge(records):
-        groups[record.data["name"], record.data["split"]].append((record, seeds))
-    sections = [_section(name, split, rows) for (name, split), rows in groups.items()]
+    sections = [_section(rows) for rows in gate_groups(records)]
     path.parent.mkdir(parents=True, exist_ok=True)
     template = resources.files("drgcn.studies").joinpath("report.html.jinja").read_text("utf-8")
     page = (
@@ -31,19 +28,22 @@ def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Pat
     return path
 
 
-def _section(name: str, split: str, rows: Rows) -> dict[str, Any]:
-    data, where = rows[0][0].data, rows[0][0].environment
-    gate_rows = [(record, seeds) for record, seeds in rows if _is_gate_row(record)]
-    gates = {record.experiment.reweight: seeds for record, seeds in gate_rows}
+def _section(gates: dict[str | None, Row]) -> dict[str, Any]:
+    rows = list(gates.values())
+    record = rows[0][0]
+    data, where, experiment = record.data, record.environment, record.experiment
+    results = {gate: seeds for gate, (_, seeds) in gates.items()}
     complete = {None, "dr", "static", "constant"} <= gates.keys()
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
     parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test"
+    title = f"{data['name']} ({data['split']} split)"
+    model = replace(experiment, reweight=None).label
     return {
-        "title": f"{name} ({split} split)",
-        "facts": f"{counts}; {parts}.".format_map(data),
-        "rows": [_cells(record, seeds, gates.get(None)) for record, seeds in rows],
-        "verdict": verdict(gates) if complete else None,
-        "figure": to_svg(comparison_figure({f"{name}, {split}": gate_rows})) if gate_rows else "",
+        "title": title if model == "gcn" else f"{title}, {model}",
+        "facts": f"{counts}; {parts}. {experiment.settings}".format_map(data).strip(),
+        "rows": [_cells(row, seeds, results.get(None)) for row, seeds in rows],
+        "verdict": verdict(results) if complete else None,
+        "figure": to_svg(comparison_figure({title: rows})),
         "provenance": f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
         f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",
     }
@@ -53,13 +53,9 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str
     summary = summarize(seeds)
     return [
         record.experiment.label,
-        f"{summary.mean:.2f} ± {summary.std:.2f}",
-        "" if plain is None or plain is seeds else str(gain(seeds, plain)),
+        f"{summary.mean:.2f}" + (f" ± {summary.std:.2f}" if summary.seeds > 1 else ""),
+        "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
         " ".join(f"{value:.2f}" for value in summary.k),
         round(summary.best_epoch),
         summary.seeds,
     ]
-
-
-def _is_gate_row(record: RunRecord) -> bool:
-    return record.experiment.norm is None and not record.experiment.pre_activation

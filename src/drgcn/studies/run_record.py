@@ -112,6 +112,6 @@ class RunRecord:
 
 
 def load_records(folder: Path) -> list[RunRecord]:
-    """All records of a folder, in the order of their names."""
-    paths: Iterable[Path] = sorted(folder.rglob("*.json")) if folder.is_dir() else []
+    """All records of a folder, in the order of their names; other files are left alone."""
+    paths: Iterable[Path] = sorted(folder.glob("*-seeds-*.json")) if folder.is_dir() else []
     return [RunRecord.loads(p.read_text(encoding="utf-8"), str(p)) for p in paths]

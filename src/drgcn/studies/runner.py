@@ -54,7 +54,7 @@ def run(
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[Progress], None] | None = None,
-    checkpoint_every: float = 30.0,
+    checkpoint_every: float = 10.0,
 ) -> Outcome:
     """Results for every seed, from the records in ``out`` where they exist already.
 

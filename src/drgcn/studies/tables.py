@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from drgcn.studies.comparison import gain, summarize
-from drgcn.studies.experiment import Experiment
 from drgcn.studies.published import published
 from drgcn.studies.run_record import RunRecord, SeedResult
 
+Row = tuple[RunRecord, dict[int, SeedResult]]
 
-def merge(records: Sequence[RunRecord]) -> list[tuple[RunRecord, dict[int, SeedResult]]]:
+
+def merge(records: Sequence[RunRecord]) -> list[Row]:
     """The records of each experiment as one: a representative, and the results of all seeds."""
     groups: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
@@ -47,6 +49,16 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
     return "\n".join(lines)
 
 
+def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
+    """Rows that differ in their gate alone: the same data, model and training."""
+    groups: dict[str, dict[str | None, Row]] = defaultdict(dict)
+    for record, seeds in merge(records):
+        plain = replace(record.experiment, reweight=None)
+        family = plain.identity(record.data["content_hash"])
+        groups[family][record.experiment.reweight] = (record, seeds)
+    return list(groups.values())
+
+
 def gate_table(records: Sequence[RunRecord]) -> str:
     """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
     lines = [
@@ -54,17 +66,12 @@ def gate_table(records: Sequence[RunRecord]) -> str:
         "| paper: plain | paper: Dr |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    groups: dict[tuple[str, str], dict[str | None, tuple[RunRecord, dict[int, SeedResult]]]] = {}
-    for record, seeds in merge(records):
-        experiment = record.experiment
-        if experiment.norm is None and not experiment.pre_activation:
-            rows = groups.setdefault((record.data["name"], record.data["split"]), {})
-            rows.setdefault(experiment.reweight, (record, seeds))  # the widest model comes first
-    for (name, split), rows in groups.items():
+    for rows in gate_groups(records):
         if {None, "dr", "static", "constant"} <= rows.keys():
+            data = rows[None][0].data
             means = [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
             printed = [published(rows[gate][0].experiment) for gate in (None, "dr")]
-            cells = [name, split, *means, str(gain(rows["dr"][1], rows[None][1]))]
+            cells = [data["name"], data["split"], *means, str(gain(rows["dr"][1], rows[None][1]))]
             cells += ["" if number is None else str(number) for number in printed]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -76,9 +83,8 @@ def _accuracy(seeds: dict[int, SeedResult]) -> str:
 
 
 def _row_name(record: RunRecord) -> str:
-    width = record.experiment.hidden_channels
-    usual = Experiment.__dataclass_fields__["hidden_channels"].default
-    return record.experiment.label + ("" if width == usual else f" ({width} hidden)")
+    settings = record.experiment.settings
+    return record.experiment.label + (f" ({settings})" if settings else "")
 
 
 def _order(record: RunRecord) -> tuple[str, str, bool, str, int, str]:

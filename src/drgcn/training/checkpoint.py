@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from pathlib import Path
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from drgcn.errors import DrgcnWarning, InputError
 
-def save_checkpoint(path: Path, tensors: dict[str, Tensor], seconds: float) -> None:
+
+def save_checkpoint(
+    path: Path, tensors: dict[str, Tensor], seconds: float, fingerprint: str = ""
+) -> None:
     """Writes beside the old checkpoint, then takes its place in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
-    save_file(copies, partial, metadata={"seconds": repr(seconds)})
+    save_file(copies, partial, metadata={"seconds": repr(seconds), "run": fingerprint})
     with partial.open("rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)
@@ -24,12 +30,28 @@ def save_checkpoint(path: Path, tensors: dict[str, Tensor], seconds: float) -> N
 
 def clear_checkpoint(path: Path) -> None:
     """Removes the checkpoints of a pass, once its results are safe elsewhere."""
-    for saved in path.parent.glob(f"{path.name}.*"):
-        saved.unlink()
+    block = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}(\.partial)?")
+    for saved in path.parent.iterdir() if path.parent.is_dir() else ():
+        if block.fullmatch(saved.name):
+            saved.unlink()
 
 
-def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], float]:
-    """The tensors, and the seconds spent on them so far."""
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return tensors, float(file.metadata()["seconds"])
+def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor], float] | None:
+    """The tensors, and the seconds spent on them so far; nothing if the file is damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            facts = file.metadata()
+    except SafetensorError as error:
+        warnings.warn(
+            f"The checkpoint {path} is damaged ({error}): starting anew.",
+            DrgcnWarning,
+            stacklevel=2,
+        )
+        return None
+    if facts["run"] != fingerprint:
+        raise InputError(
+            f"Expected a checkpoint of this very run; {path} belongs to one with other data or "
+            f"settings. Choose another path, or remove it."
+        )
+    return tensors, float(facts["seconds"])

@@ -36,6 +36,7 @@ class EpochLoop:
         progress: Called a few times a second.
         checkpoint: Where to save the state, one file per block.
         checkpoint_every: Seconds between two saves.
+        fingerprint: What a checkpoint must have been saved with to be used.
     """
 
     def __init__(
@@ -44,22 +45,38 @@ class EpochLoop:
         blocks: int,
         progress: Callable[[Progress], None] | None = None,
         checkpoint: Path | str | None = None,
-        checkpoint_every: float = 30.0,
+        checkpoint_every: float = 10.0,
+        fingerprint: str = "",
     ) -> None:
         self.epochs, self.blocks = epochs, blocks
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
+        self.fingerprint = fingerprint
         self.finished = 0
         self.reported = 0.0
 
     def run(self, trainer: Trainer) -> float:
         """Trains one block to its end; returns the seconds it took, over all attempts."""
         path = self._path(trainer)
+        found = load_checkpoint(path, self.fingerprint) if path and path.exists() else None
         spent = 0.0
-        if path is not None and path.exists():
-            tensors, spent = load_checkpoint(path)
+        if found is not None:
+            tensors, spent = found
             trainer.restore(tensors)
+        start = time.perf_counter()
+        try:
+            self._run_epochs(trainer, path, spent)
+        finally:  # also when interrupted from the keyboard
+            if trainer.epoch.is_cuda:
+                torch.cuda.synchronize()
+            seconds = spent + time.perf_counter() - start
+            if path is not None and int(trainer.epoch):
+                save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
+        self.finished += 1
+        return seconds
+
+    def _run_epochs(self, trainer: Trainer, path: Path | None, spent: float) -> None:
         runner = EpochRunner(trainer)
         start = saved = time.perf_counter()
         epoch = int(trainer.epoch)
@@ -69,15 +86,9 @@ class EpochLoop:
             now = time.perf_counter()
             self._report(trainer, epoch, now)
             if path is not None and now - saved > self.checkpoint_every:
-                save_checkpoint(path, trainer.tensors(), spent + now - start)
+                seconds = spent + now - start
+                save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
                 saved = now
-        if trainer.epoch.is_cuda:
-            torch.cuda.synchronize()
-        seconds = spent + time.perf_counter() - start
-        if path is not None:
-            save_checkpoint(path, trainer.tensors(), seconds)  # until the caller has stored it
-        self.finished += 1
-        return seconds
 
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def fit(
     device: torch.device | str = "cpu",
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
-    checkpoint_every: float = 30.0,
+    checkpoint_every: float = 10.0,
 ) -> FitResult:
     """Trains one model per seed, many at once, and tests each at its best epoch.
 
@@ -56,10 +57,14 @@ def fit(
             ``(data.x, data.edge_index)``)
         device: Where to train. On CUDA an epoch is replayed as one graph.
         progress: Called now and then with a :class:`Progress`.
-        checkpoint: Where the state is saved, so that the same call goes on after a kill. Store
-            the results, then call :func:`clear_checkpoint`.
+        checkpoint: Where the state is saved, one file per block of seeds, so that the same
+            call goes on after a kill. Store the results, then call :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
     """
+    if isinstance(seeds, int):
+        raise InputError(f"Expected several seeds, such as range({seeds}); found one number.")
+    if epochs < 1:
+        raise InputError(f"Expected at least one epoch; found {epochs}.")
     seeds = tuple(seeds)
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise InputError(f"Expected distinct seeds from 0 upwards; found {list(seeds)}.")
@@ -71,7 +76,9 @@ def fit(
         inputs = prepare(data) if prepare else (data.x, data.edge_index)
     inputs = tuple(v.to(device) if hasattr(v, "to") else v for v in inputs)
     blocks = seed_blocks(seeds, device)
-    loop = EpochLoop(epochs, len(blocks), progress, checkpoint, checkpoint_every)
+    settings = (epochs, rule or BestValidation(), optimizer.__name__, lr, weight_decay)
+    fingerprint = _fingerprint(settings, data, make_model)
+    loop = EpochLoop(epochs, len(blocks), progress, checkpoint, checkpoint_every, fingerprint)
     results = []
     for block in blocks:
         trainer = Trainer(
@@ -106,15 +113,17 @@ def seed_blocks(seeds: tuple[int, ...], device: torch.device) -> list[tuple[int,
 def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
     """The one look at the test nodes: every seed at the weights its rule kept."""
     stack = trainer.stack
-    lost = [s for s, e in zip(stack.seeds, trainer.best_epoch.tolist(), strict=True) if e == 0]
-    if lost:
+    lanes = torch.arange(len(stack.seeds), device=test.device)
+    kept_loss = trainer.curve("val_loss")[trainer.best_epoch - 1, lanes]
+    lost = (trainer.best_epoch == 0) | ~kept_loss.isfinite()
+    if bool(lost.any()):
         raise DrgcnError(
-            f"Training diverged for seeds {lost}: no epoch had a finite validation loss. "
-            f"Lower the learning rate, or scale the features (normalize='standard')."
+            f"Training diverged for seeds {[stack.seeds[i] for i in lost.nonzero().flatten()]}: "
+            f"the kept epoch has no finite validation loss. Lower the learning rate, or scale "
+            f"the features (normalize='standard')."
         )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
-    lanes = torch.arange(len(stack.seeds), device=test.device)
     val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     test_accuracy = accuracy(stack()[:, test], trainer.target.labels[test])
     return FitResult(
@@ -127,6 +136,20 @@ def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
     )
+
+
+def _fingerprint(
+    settings: tuple[Any, ...], data: Data, make_model: Callable[[], torch.nn.Module]
+) -> str:
+    """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for name in ("y", "train_mask", "val_mask", "edge_index"):
+        digest.update(data[name].cpu().numpy().tobytes())
+    features = data.x.to_dense() if data.x.layout != torch.strided else data.x
+    digest.update(features.sum(0, dtype=torch.float64).cpu().numpy().tobytes())
+    with torch.random.fork_rng(devices=[]):
+        digest.update(repr(make_model()).encode())
+    return digest.hexdigest()
 
 
 def _nodes(data: Data, part: str) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from drgcn.errors import DrgcnError, InputError
 from drgcn.training.seeded_dropout import SeededDropout
 from drgcn.training.streams import stream_key
 
@@ -33,6 +34,10 @@ class ModelStack:
         device: torch.device,
     ) -> None:
         models = [_build(make_model, seed, inputs, device) for seed in seeds]
+        if len(models) > 1 and models[0] is models[1]:
+            raise InputError(
+                "Expected make_model to build a new model at every call; it returned one twice."
+            )
         self.seeds = tuple(seeds)
         self.inputs = inputs
         # Functional calls leave their marks on a module's buffers; the stack keeps its own.
@@ -50,8 +55,8 @@ class ModelStack:
         self.template.train(keys is not None)
         if keys is None:
             return torch.vmap(self._forward)(self.parameters, self.buffers)
-        # Randomness other than dropout (PyG's dropout_edge, say) differs between seeds, but
-        # comes from torch's generator and so depends on which seeds run together.
+        # Randomness other than dropout (AlphaDropout, say) differs between seeds, but comes from
+        # torch's generator and so depends on which seeds run together.
         run = torch.vmap(self._seeded_forward, randomness="different")
         return run(self.parameters, self.buffers, keys)
 
@@ -74,7 +79,16 @@ class ModelStack:
         return model
 
     def _forward(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(self.template, (parameters, buffers), self.inputs)
+        try:
+            return torch.func.functional_call(self.template, (parameters, buffers), self.inputs)
+        except RuntimeError as error:
+            if "vmap" not in str(error):
+                raise
+            raise DrgcnError(
+                f"{type(self.template).__name__} cannot be trained for many seeds at once: "
+                f"torch.vmap cannot follow it. Shapes or branches that depend on values, as in "
+                f"dropout_edge, are the usual reason ({str(error).splitlines()[0]})"
+            ) from error
 
     def _seeded_forward(
         self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor

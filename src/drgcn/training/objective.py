@@ -6,10 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drgcn.errors import InputError
+
 
 def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
     """Mean softmax cross-entropy ``[seeds]`` of class scores ``[seeds, nodes, classes]``."""
     seeds, nodes, classes = scores.shape
+    if not labels.is_cuda and int(labels.max()) >= classes:
+        raise InputError(
+            f"Expected a model with at least {int(labels.max()) + 1} outputs, one per class; "
+            f"found {classes}."
+        )
     loss = F.cross_entropy(
         scores.reshape(-1, classes), labels.expand(seeds, nodes).reshape(-1), reduction="none"
     )
