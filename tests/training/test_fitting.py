@@ -9,7 +9,6 @@ from drgcn.nn import GCN
 from drgcn.training import Patience, RisingLoss, fit
 from drgcn.training.streams import stream_key
 
-
 ONE_MODEL = GCN(24, 8, 4)
 
 

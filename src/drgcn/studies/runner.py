@@ -75,7 +75,11 @@ def run(
         record = _train(
             experiment, data, missing, out, torch.device(device), progress, checkpoint_every
         )
-        record.save(out)
+        path = out / record.file_name
+        if path.exists():  # another process was faster at the same work
+            record = RunRecord.loads(path.read_text(encoding="utf-8"), str(path))
+        else:
+            record.save(out)
         clear_checkpoint(_checkpoint(experiment, data, out))
         records.append(record)
         known |= record.seeds

@@ -77,7 +77,7 @@ def fit(
     inputs = tuple(v.to(device) if hasattr(v, "to") else v for v in inputs)
     blocks = seed_blocks(seeds, device)
     settings = (epochs, rule or BestValidation(), optimizer.__name__, lr, weight_decay)
-    fingerprint = _fingerprint(settings, data, make_model)
+    fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
     loop = EpochLoop(epochs, len(blocks), progress, checkpoint, checkpoint_every, fingerprint)
     results = []
     for block in blocks:
@@ -143,10 +143,10 @@ def _fingerprint(
 ) -> str:
     """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
     digest = hashlib.sha256(repr(settings).encode())
-    for name in ("y", "train_mask", "val_mask", "edge_index"):
-        digest.update(data[name].cpu().numpy().tobytes())
-    features = data.x.to_dense() if data.x.layout != torch.strided else data.x
-    digest.update(features.sum(0, dtype=torch.float64).cpu().numpy().tobytes())
+    for name in ("y", "train_mask", "val_mask", "edge_index", "x"):
+        if isinstance(value := data.get(name), Tensor):
+            dense = value if value.layout == torch.strided else value.to_dense()
+            digest.update(dense.cpu().numpy().tobytes())
     with torch.random.fork_rng(devices=[]):
         digest.update(repr(make_model()).encode())
     return digest.hexdigest()
