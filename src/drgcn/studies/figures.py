@@ -20,9 +20,13 @@ _GATES = {None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
 
 
 def comparison_figure(panels: Mapping[str, Rows]) -> Figure:
-    """One column per dataset: every seed's test accuracy above, learning curves below."""
-    figure = Figure(figsize=(4.2 * len(panels), 5.6), layout="constrained")
-    axes = figure.subplots(2, len(panels), squeeze=False)
+    """Per dataset every seed's test accuracy, and learning curves below it, or beside if alone."""
+    if len(panels) == 1:
+        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        axes = figure.subplots(1, 2, squeeze=False).T
+    else:
+        figure = Figure(figsize=(4.2 * len(panels), 5.6), layout="constrained")
+        axes = figure.subplots(2, len(panels), squeeze=False)
     for column, (title, rows) in enumerate(panels.items()):
         axes[0, column].set_title(title)
         _draw_seeds(axes[0, column], rows)
@@ -58,7 +62,7 @@ def _draw_seeds(axes: Axes, rows: Rows) -> None:
         names.append(_GATES[gate])
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.2)
-    axes.set_ylabel("test accuracy %, one dot per seed")
+    axes.set_ylabel("test accuracy %")
     axes.grid(axis="y", alpha=0.25)
 
 
@@ -72,6 +76,7 @@ def _draw_curves(axes: Axes, rows: Rows) -> None:
         low, high = np.quantile(curves, [0.1, 0.9], axis=0)
         axes.fill_between(epochs, low, high, color=_COLOURS[gate], alpha=0.12, lw=0)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_xlabel("epoch")
     axes.set_ylabel("validation accuracy %")
     axes.grid(alpha=0.25)

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment
 
 from drgcn.studies.comparison import Results, gain, summarize, verdict
+from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
 from drgcn.studies.run_record import RunRecord
 from drgcn.studies.tables import Row, gate_groups
@@ -40,13 +41,19 @@ def _section(gates: dict[str | None, Row]) -> dict[str, Any]:
     model = replace(experiment, reweight=None).label
     return {
         "title": title if model == "gcn" else f"{title}, {model}",
-        "facts": f"{counts}; {parts}. {experiment.settings}".format_map(data).strip(),
+        "facts": f"{counts}; {parts}.{_training(experiment)}".format_map(data),
         "rows": [_cells(row, seeds, results.get(None)) for row, seeds in rows],
         "verdict": verdict(results) if complete else None,
         "figure": to_svg(comparison_figure({title: rows})),
         "provenance": f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
         f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",
     }
+
+
+def _training(experiment: Experiment) -> str:
+    return f" Departing from the usual training: {experiment.settings}." * bool(
+        experiment.settings
+    )
 
 
 def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str | int]:
