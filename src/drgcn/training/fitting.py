@@ -100,8 +100,8 @@ def seed_blocks(seeds: tuple[int, ...], device: torch.device) -> list[tuple[int,
 
     On CPU a seed always trains in the same lane of the same block of four, whether its
     neighbours were asked for or not. Vectorised kernels round the last elements of an array
-    differently from the others, so only this makes a seed's numbers the same to the bit. It
-    costs little: four lanes already fill two cores, and caches like small blocks.
+    differently from the others, so only this makes a seed's numbers the same to the bit. More
+    lanes would be faster for many seeds, fewer for one: docs/decisions.md has the figures.
     """
     if device.type != "cpu":
         return [seeds]
