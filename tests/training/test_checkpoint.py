@@ -141,3 +141,27 @@ def test_a_damaged_checkpoint_is_started_anew(tiny, tmp_path):
     with pytest.warns(DrgcnWarning, match="damaged"):
         again = fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=3, checkpoint=path)
     assert again.test_accuracy == first.test_accuracy
+
+
+def test_an_interruption_in_the_middle_of_an_epoch_costs_no_bit(tiny, tmp_path, monkeypatch):
+    def run():
+        make = lambda: GCN(24, 8, 4, reweight="dr")  # noqa: E731
+        return fit(make, tiny, [0], epochs=20, checkpoint=tmp_path / "c", checkpoint_every=0)
+
+    validate, calls = Trainer._validate, []
+
+    def interrupted(self):
+        calls.append(None)
+        if len(calls) == 12:  # the step is made, its validation is not
+            raise KeyboardInterrupt
+        return validate(self)
+
+    monkeypatch.setattr(Trainer, "_validate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    resumed = run()
+    clear_checkpoint(tmp_path / "c")
+    whole = run()
+    for name in whole.curves:
+        assert torch.equal(resumed.curves[name][0], whole.curves[name][0])
+    assert resumed.best_epoch == whole.best_epoch

@@ -65,14 +65,14 @@ class EpochLoop:
             tensors, spent = found
             trainer.restore(tensors)
         start = time.perf_counter()
-        try:
-            self._run_epochs(trainer, path, spent)
-        finally:  # also when interrupted from the keyboard
-            if trainer.epoch.is_cuda:
-                torch.cuda.synchronize()
-            seconds = spent + time.perf_counter() - start
-            if path is not None and int(trainer.epoch):
-                save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
+        self._run_epochs(trainer, path, spent)
+        if trainer.epoch.is_cuda:
+            torch.cuda.synchronize()
+        seconds = spent + time.perf_counter() - start
+        # Only between epochs: a state caught in the middle of one would not go on to the same
+        # numbers. So an interruption goes back to the last checkpoint.
+        if path is not None:
+            save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
         self.finished += 1
         return seconds
 
