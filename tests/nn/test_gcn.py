@@ -304,7 +304,7 @@ def test_preparation_gives_what_the_model_takes(x):
 
 def test_preparation_makes_mostly_empty_features_sparse():
     data = Data(x=torch.eye(NODES), edge_index=EDGES)
-    features, _ = GCN.prepare(data)
+    features, *_ = GCN.prepare(data)
     assert isinstance(features, SparseMatrix)
 
 

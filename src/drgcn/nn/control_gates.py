@@ -24,7 +24,7 @@ class StaticGate(torch.nn.Module):
 
     def from_mean(self, mean: Tensor) -> Tensor:
         """The gate, whatever the mean."""
-        return torch.sigmoid(self.logits).to(mean.dtype)
+        return torch.sigmoid(self.logits).to(mean.dtype).expand_as(mean)
 
 
 class ConstantGate(torch.nn.Module):

@@ -1,7 +1,8 @@
-"""A CSR product for CUDA: one pass, one warp per row, the same sum in the same order each time.
+"""CSR kernels for CUDA: one pass, one warp per row, the same sum in the same order each time.
 
 cuSPARSE partitions the rows anew and clears the result in a pass of its own at every call. In a
-small full-batch epoch that costs as much as the products themselves.
+small full-batch epoch that costs as much as the products themselves. Here lanes (seeds, heads)
+are an axis of the launch: they share one pattern, which is read from cache after the first.
 """
 
 from __future__ import annotations
@@ -14,17 +15,24 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
+from drgcn.nn.sparse_pattern import SparsePattern
+
 if not any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))):
     raise ImportError("Triton builds its launchers with a C compiler, and none is found.")
 
 _WIDEST_BLOCK = 128
 _ENTRIES_AT_ONCE = 32  # loads in flight per row: enough to hide their latency
+_TILE = 512  # elements that one warp holds in registers
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _kernel(crow, col, values, x, out, k, BLOCK: tl.constexpr, ENTRIES: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+def _product(  # type: ignore[no-untyped-def]
+    crow, col, order, values, x, out, k, value_lane, x_lane, out_lane,
+    ORDERED: tl.constexpr, BLOCK: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < k
     start = tl.load(crow + row)
     end = tl.load(crow + row + 1)
@@ -33,25 +41,78 @@ def _kernel(crow, col, values, x, out, k, BLOCK: tl.constexpr, ENTRIES: tl.const
         entry = first + tl.arange(0, ENTRIES)
         stored = entry < end
         node = tl.load(col + entry, mask=stored, other=0).to(tl.int64)
-        value = tl.load(values + entry, mask=stored, other=0.0)
+        place = tl.load(order + entry, mask=stored, other=0) if ORDERED else entry
+        value = tl.load(values + lane * value_lane + place, mask=stored, other=0.0)
         rows = tl.load(
-            x + node[:, None] * k + columns[None, :],
+            x + lane * x_lane + node[:, None] * k + columns[None, :],
             mask=stored[:, None] & inside[None, :],
             other=0.0,
         )
         total += tl.sum(value[:, None] * rows, axis=0)
-    tl.store(out + row * k + columns, total, mask=inside)
+    tl.store(out + lane * out_lane + row * k + columns, total, mask=inside)
 
 
-def csr_product(crow: Tensor, col: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    """The product of a CSR matrix with a dense ``x`` ``[columns, k]``, all on one device."""
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _sampled(  # type: ignore[no-untyped-def]
+    crow, col, left, right, out, k, left_lane, right_lane, out_lane,
+    BLOCK: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    lane = tl.program_id(1).to(tl.int64)
+    start = tl.load(crow + row)
+    end = tl.load(crow + row + 1)
+    for first in range(start, end, ENTRIES):
+        entry = first + tl.arange(0, ENTRIES)
+        stored = entry < end
+        node = tl.load(col + entry, mask=stored, other=0).to(tl.int64)
+        total = tl.zeros([ENTRIES], dtype=out.dtype.element_ty)
+        for block in range(0, k, BLOCK):
+            columns = block + tl.arange(0, BLOCK)
+            inside = columns < k
+            a = tl.load(left + lane * left_lane + row * k + columns, mask=inside, other=0.0)
+            b = tl.load(
+                right + lane * right_lane + node[:, None] * k + columns[None, :],
+                mask=stored[:, None] & inside[None, :],
+                other=0.0,
+            )
+            total += tl.sum(a[None, :] * b, axis=1)
+        tl.store(out + lane * out_lane + entry, total, mask=stored)
+
+
+def csr_product(
+    pattern: SparsePattern, values: Tensor, x: Tensor, *, transpose: bool = False
+) -> Tensor:
+    """The product of one CSR matrix per lane with ``x`` ``[lanes, columns, k]``.
+
+    ``values`` is ``[lanes, nnz]``, or ``[nnz]`` where lanes share them. With ``transpose`` the
+    matrices are transposed, their values taken from where they lie.
+    """
     x, values = x.contiguous(), values.contiguous()
-    rows, k = crow.numel() - 1, x.size(1)
-    out = torch.empty(rows, k, dtype=x.dtype, device=x.device)
+    crow = pattern.transpose_crow if transpose else pattern.crow
+    col = pattern.transpose_col if transpose else pattern.col
+    rows, (lanes, _, k) = crow.numel() - 1, x.shape
+    out = torch.empty(lanes, rows, k, dtype=x.dtype, device=x.device)
     if out.numel():
         block = min(_WIDEST_BLOCK, triton.next_power_of_2(k))
-        grid = (rows, triton.cdiv(k, block))
-        _kernel[grid](
-            crow, col, values, x, out, k, BLOCK=block, ENTRIES=_ENTRIES_AT_ONCE, num_warps=1
-        )
+        grid = (rows, lanes, triton.cdiv(k, block))
+        _product[grid](
+            *(crow, col, pattern.to_transpose, values, x, out, k),
+            *(0 if values.dim() == 1 else values.size(1), x.stride(0), out.stride(0)),
+            ORDERED=transpose, BLOCK=block, ENTRIES=_ENTRIES_AT_ONCE, num_warps=1,
+        )  # fmt: skip
+    return out
+
+
+def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tensor:
+    """Inner products ``left[l, row] . right[l, col]`` at the stored positions ``[lanes, nnz]``."""
+    left, right = left.contiguous(), right.contiguous()
+    lanes, rows, k = left.shape
+    out = torch.empty(lanes, pattern.nnz, dtype=left.dtype, device=left.device)
+    if out.numel():
+        block = min(_WIDEST_BLOCK, triton.next_power_of_2(k))
+        _sampled[(rows, lanes)](
+            *(pattern.crow, pattern.col, left, right, out, k),
+            *(left.stride(0), right.stride(0), out.stride(0)),
+            BLOCK=block, ENTRIES=max(1, min(_ENTRIES_AT_ONCE, _TILE // block)), num_warps=1,
+        )  # fmt: skip
     return out

@@ -14,6 +14,7 @@ from drgcn.nn.adjacency import normalized_adjacency
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.graph_convolution import GraphConvolution
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
+from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 
 
@@ -36,8 +37,8 @@ class GCN(torch.nn.Module):
         num_layers (int, optional): Number of layers. (default: :obj:`2`)
         dropout (float, optional): Dropout on the input of every layer; on sparse features,
             of the non-zeros. (default: :obj:`0.5`)
-        norm (str, optional): :obj:`"batch"` or :obj:`"layer"`, at the Dr position.
-            (default: :obj:`None`)
+        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
+            at the Dr position. (default: :obj:`None`)
         reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
             :obj:`"constant"` for its controls. (default: :obj:`None`)
         pre_activation (bool, optional): Activate before each layer. (default: :obj:`False`)
@@ -80,11 +81,11 @@ class GCN(torch.nn.Module):
             module.reset_parameters()
 
     @staticmethod
-    def prepare(data: Data) -> tuple[Features, SparseMatrix]:
-        """What ``forward`` takes, computed once: features as sparse as they are, and the
-        normalised adjacency matrix."""
+    def prepare(data: Data) -> tuple[Features, SparseMatrix, NodeGroups | None]:
+        """What ``forward`` takes, computed once: features as sparse as they are, the normalised
+        adjacency matrix, and the graph of each node where ``data`` is a batch of several."""
         adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        return compress(data.x), adj
+        return compress(data.x), adj, NodeGroups.of(data.get("batch"))
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: the first layer's weights, and everything in the blocks."""
@@ -94,30 +95,40 @@ class GCN(torch.nn.Module):
         for module in self.inputs:
             yield from module.gate_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Tensor | SparseMatrix, adj: Tensor | SparseMatrix) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: Tensor | SparseMatrix,
+        batch: Tensor | NodeGroups | None = None,
+    ) -> Tensor:
         """Class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
             adj (Tensor or SparseMatrix): ``edge_index``, normalised at every call, or the
                 normalised adjacency matrix.
+            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
+                its own reweighting vector. (default: one graph)
         """
-        *_, (_, _, out) = self.layers(x, adj)
+        *_, (_, _, out) = self.layers(x, adj, batch)
         return out
 
     def layers(
-        self, x: Tensor | SparseMatrix, adj: Tensor | SparseMatrix
+        self,
+        x: Tensor | SparseMatrix,
+        adj: Tensor | SparseMatrix,
+        batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        x = as_features(x)
+        x, groups = as_features(x), NodeGroups.of(batch)
         if isinstance(adj, Tensor):
             adj = normalized_adjacency(adj, x.shape[0], dtype=x.dtype)
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
-            layer_input, s = enter(x)
+            layer_input, s = enter(x, groups)
             # Gates are positive, so relu(S x) = S relu(x) and dropout(S x) = S dropout(x):
             # the gate can wait for the weights.
             h = map_values(F.relu, layer_input) if self.pre_activation else layer_input
             h = map_values(lambda v: F.dropout(v, self.dropout, self.training), h)
-            out = conv(h, adj, s)
+            out = conv(h, adj, s, groups)
             x = out if self.pre_activation or number == len(self.convs) else F.relu(out)
             yield layer_input, s, x

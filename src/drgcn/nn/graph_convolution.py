@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
+from drgcn.nn.gated_product import gated_product
+from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
-from drgcn.nn.tall_product import tall_product
-from drgcn.reweighting import fold
 
 
 class GraphConvolution(torch.nn.Module):
@@ -34,12 +34,15 @@ class GraphConvolution(torch.nn.Module):
         """Resets all learnable parameters of the module."""
         glorot(self.weight)
 
-    def forward(self, x: Tensor | SparseMatrix, adj: SparseMatrix, s: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: SparseMatrix,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
         """Transforms, then propagates; ``s`` scales the features that meet the weights."""
-        weight = self.weight if s is None else fold(self.weight, s, dim=0)
-        if isinstance(x, SparseMatrix):
-            return spmm(adj, spmm(x, weight))
-        return spmm(adj, tall_product(x, weight))
+        return spmm(adj, gated_product(x, self.weight, s, groups))
 
     def extra_repr(self) -> str:
         """Widths, as in PyG."""

@@ -7,14 +7,16 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import GraphNorm, PairNorm
 
 from drgcn.nn.control_gates import ConstantGate, StaticGate
+from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.pooling import weighted_mean
 from drgcn.reweighting import DimensionalReweighting
 
 Reweight = Literal["dr", "static", "constant"]
-Norm = Literal["batch", "layer"]
+Norm = Literal["batch", "layer", "graph", "pair"]
 
 
 class LayerInput(torch.nn.Module):
@@ -25,7 +27,7 @@ class LayerInput(torch.nn.Module):
 
     Args:
         in_channels (int): Number of feature dimensions.
-        norm (str, optional): :obj:`"batch"`, :obj:`"layer"` or :obj:`None`.
+        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`.
         reweight (str, optional): :obj:`"dr"`, the controls :obj:`"static"` and
             :obj:`"constant"`, or :obj:`None`.
 
@@ -43,6 +45,8 @@ class LayerInput(torch.nn.Module):
         norms: dict[str, Callable[[int], torch.nn.Module]] = {
             "batch": torch.nn.BatchNorm1d,
             "layer": torch.nn.LayerNorm,
+            "graph": GraphNorm,
+            "pair": lambda _: PairNorm(),
         }
         gates: dict[str, Callable[[int], DimensionalReweighting | StaticGate | ConstantGate]] = {
             "dr": DimensionalReweighting,
@@ -52,14 +56,26 @@ class LayerInput(torch.nn.Module):
         self.norm = norms[norm](in_channels) if norm else None
         self.gate = gates[reweight](in_channels) if reweight else None
 
-    def forward(self, x: Tensor | SparseMatrix) -> tuple[Tensor | SparseMatrix, Tensor | None]:
-        """The normalised input, and the vector ``s`` that the convolution is to apply."""
+    def forward(
+        self, x: Tensor | SparseMatrix, groups: NodeGroups | None = None
+    ) -> tuple[Tensor | SparseMatrix, Tensor | None]:
+        """The normalised input, and the vector ``s`` that the convolution is to apply: ``[d]``,
+        or ``[graphs, d]`` with ``groups``."""
         if self.norm is not None:
-            x = self.norm(x.to_dense() if isinstance(x, SparseMatrix) else x)
+            x = self._normalized(x.to_dense() if isinstance(x, SparseMatrix) else x, groups)
         if self.gate is None:
             return x, None
-        mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x)
+        if groups is not None:
+            mean = groups.mean(x)
+        else:
+            mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x)
         return x, self.gate.from_mean(mean).to(x.dtype)
+
+    def _normalized(self, x: Tensor, groups: NodeGroups | None) -> Tensor:
+        assert self.norm is not None
+        if groups is None or not isinstance(self.norm, GraphNorm | PairNorm):
+            return self.norm(x)
+        return self.norm(x, groups.graph, groups.size)
 
     def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters of the gate; norms are never decayed."""

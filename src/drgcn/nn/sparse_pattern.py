@@ -39,7 +39,7 @@ class SparsePattern:
         pattern = cls(
             crow=_pointers(row, shape[0]),
             col=_narrow(col),
-            to_transpose=to_transpose,
+            to_transpose=_narrow(to_transpose),
             transpose_crow=_pointers(col[to_transpose], shape[1]),
             transpose_col=_narrow(row[to_transpose]),
             shape=shape,
@@ -50,7 +50,9 @@ class SparsePattern:
     def transpose(self) -> SparsePattern:
         """The pattern of the transposed matrix."""
         from_transpose = torch.empty_like(self.to_transpose)
-        from_transpose[self.to_transpose] = torch.arange(self.nnz, device=self.to_transpose.device)
+        from_transpose[self.to_transpose.long()] = torch.arange(
+            self.nnz, dtype=from_transpose.dtype, device=from_transpose.device
+        )
         return SparsePattern(
             crow=self.transpose_crow,
             col=self.transpose_col,
@@ -86,7 +88,7 @@ class SparsePattern:
             self._repeats[count] = SparsePattern(
                 crow=_narrow(pointers(self.crow)),
                 col=_narrow(blocks(self.col, cols)),
-                to_transpose=blocks(self.to_transpose, self.nnz),
+                to_transpose=_narrow(blocks(self.to_transpose, self.nnz)),
                 transpose_crow=_narrow(pointers(self.transpose_crow)),
                 transpose_col=_narrow(blocks(self.transpose_col, rows)),
                 shape=(rows * count, cols * count),
@@ -98,7 +100,7 @@ class SparsePattern:
         return SparsePattern(
             crow=_narrow(self.crow.to(device)),
             col=_narrow(self.col.to(device)),
-            to_transpose=self.to_transpose.to(device),
+            to_transpose=_narrow(self.to_transpose.to(device)),
             transpose_crow=_narrow(self.transpose_crow.to(device)),
             transpose_col=_narrow(self.transpose_col.to(device)),
             shape=self.shape,

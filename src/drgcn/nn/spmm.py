@@ -18,8 +18,9 @@ _LARGEST_BLOCK_DIAGONAL = 2**24
 
 try:
     from drgcn.nn.csr_kernel import csr_product as _csr_product
+    from drgcn.nn.csr_kernel import sampled_product as _sampled_product
 except ImportError:  # no Triton (it comes with torch's CUDA builds), or no compiler for it
-    _csr_product = None  # type: ignore[assignment]
+    _csr_product = _sampled_product = None  # type: ignore[assignment]
 
 with warnings.catch_warnings():
     # Torch says once per process that CSR is in beta. Let it say so here, to nobody.
@@ -30,9 +31,8 @@ with warnings.catch_warnings():
 def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
     """The product ``matrix @ x`` with a dense ``x`` of shape ``[columns, k]``.
 
-    Differentiable in ``x`` and in the values of ``matrix``. Under :func:`torch.vmap` all lanes
-    become one product: blocks of a block-diagonal matrix, or, if lanes share a large matrix,
-    columns.
+    Differentiable in ``x`` and in the values of ``matrix``. Under :func:`torch.vmap`, nested or
+    not, all lanes become one product.
     """
     if x.dim() != 2 or x.size(0) != matrix.shape[1]:
         raise ValueError(
@@ -41,39 +41,47 @@ def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
         )
     if x.dtype in (torch.bfloat16, torch.float16):
         x = x.to(matrix.dtype)  # as under autocast: sums over neighbours keep full precision
-    return _SparseProduct.apply(matrix.values, x, matrix.pattern)
+    return _SparseProduct.apply(matrix.values, x[None], matrix.pattern, False).squeeze(0)
 
 
 class _SparseProduct(torch.autograd.Function):
+    """``values`` are ``[nnz]``, shared by all lanes, or ``[lanes, nnz]``; ``x`` is
+    ``[lanes, columns, k]``."""
+
     @staticmethod
-    def forward(values: Tensor, x: Tensor, pattern: SparsePattern) -> Tensor:
+    def forward(values: Tensor, x: Tensor, pattern: SparsePattern, transpose: bool) -> Tensor:
         if x.is_cuda and _csr_product is not None:
-            return _csr_product(pattern.crow, pattern.col, values, x)
-        csr = torch.sparse_csr_tensor(
-            pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
-        )
-        # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
-        # where the plain product first fills and copies an array of zeros.
-        return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
+            return _csr_product(pattern, values, x, transpose=transpose)
+        if transpose:
+            values, pattern = values[..., pattern.to_transpose], pattern.transpose
+        lanes, _, k = x.shape
+        if lanes == 1:
+            return _product(pattern, values.flatten(), x[0])[None]
+        if values.dim() == 1 and lanes * pattern.nnz > _LARGEST_BLOCK_DIAGONAL:
+            out = _product(pattern, values, x.transpose(0, 1).flatten(1))
+            return out.unflatten(1, (lanes, k)).transpose(0, 1).contiguous()
+        values = values.repeat(lanes) if values.dim() == 1 else values.flatten()
+        out = _product(pattern.repeat(lanes), values, x.flatten(0, 1))
+        return out.unflatten(0, (lanes, pattern.shape[0]))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        values, x, ctx.pattern = inputs
+        values, x, ctx.pattern, ctx.transpose = inputs
         ctx.save_for_backward(values, x if ctx.needs_input_grad[0] else None)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         values, x = ctx.saved_tensors
-        pattern: SparsePattern = ctx.pattern
         grad_values = grad_x = None
         if ctx.needs_input_grad[0]:
-            grad_values = (grad[pattern.row] * x[pattern.col]).sum(-1)
+            rows, cols = (x, grad) if ctx.transpose else (grad, x)
+            grad_values = _SampledProduct.apply(rows, cols, ctx.pattern)
+            grad_values = grad_values.sum(0) if values.dim() == 1 else grad_values
         if ctx.needs_input_grad[1]:
             # The stored transpose: CSR would convert itself at every step, which is slow
             # and cannot be captured in a CUDA graph.
-            transposed = values[pattern.to_transpose]
-            grad_x = _SparseProduct.apply(transposed, grad.contiguous(), pattern.transpose)
-        return grad_values, grad_x, None
+            grad_x = _SparseProduct.apply(values, grad, ctx.pattern, not ctx.transpose)
+        return grad_values, grad_x, None, None
 
     @staticmethod
     def vmap(
@@ -82,15 +90,59 @@ class _SparseProduct(torch.autograd.Function):
         values: Tensor,
         x: Tensor,
         pattern: SparsePattern,
+        transpose: bool,
     ) -> tuple[Tensor, int]:
-        lanes = info.batch_size
-        values_dim, x_dim, _ = in_dims
-        if values_dim is None and lanes * pattern.nnz > _LARGEST_BLOCK_DIAGONAL:
-            assert x_dim is not None
-            wide = x.movedim(x_dim, 1)  # [columns, lanes, k]
-            out = _SparseProduct.apply(values, wide.flatten(1), pattern)
-            return out.unflatten(1, (lanes, wide.size(2))), 1
-        values = values.repeat(lanes) if values_dim is None else values.movedim(values_dim, 0)
-        x = x.expand(lanes, *x.shape) if x_dim is None else x.movedim(x_dim, 0)
-        out = _SparseProduct.apply(values.flatten(), x.flatten(0, 1), pattern.repeat(lanes))
-        return out.unflatten(0, (lanes, pattern.shape[0])), 0
+        x = _with_lanes(x, in_dims[1], info.batch_size)  # [outer, inner, columns, k]
+        outer, inner = x.shape[:2]
+        if in_dims[0] is not None or values.dim() == 2:
+            values = _with_lanes(values, in_dims[0], outer)  # [outer, (inner,) nnz]
+            values = values if values.dim() == 3 else values[:, None]
+            values = values.expand(outer, inner, -1).flatten(0, 1)
+        out = _SparseProduct.apply(values, x.flatten(0, 1), pattern, transpose)
+        return out.unflatten(0, (outer, inner)), 0
+
+
+class _SampledProduct(torch.autograd.Function):
+    """Inner products of rows of two matrices ``[lanes, nodes, k]``, where entries are stored."""
+
+    @staticmethod
+    def forward(rows: Tensor, cols: Tensor, pattern: SparsePattern) -> Tensor:
+        if rows.is_cuda and _sampled_product is not None:
+            return _sampled_product(pattern, rows, cols)
+        return (rows[:, pattern.row] * cols[:, pattern.col]).sum(-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        rows, cols, ctx.pattern = inputs
+        ctx.save_for_backward(rows, cols)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        rows, cols = ctx.saved_tensors
+        return (
+            _SparseProduct.apply(grad, cols, ctx.pattern, False),
+            _SparseProduct.apply(grad, rows, ctx.pattern, True),
+            None,
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], rows: Tensor, cols: Tensor, pattern: Any
+    ) -> tuple[Tensor, int]:
+        rows = _with_lanes(rows, in_dims[0], info.batch_size)
+        cols = _with_lanes(cols, in_dims[1], info.batch_size)
+        out = _SampledProduct.apply(rows.flatten(0, 1), cols.flatten(0, 1), pattern)
+        return out.unflatten(0, rows.shape[:2]), 0
+
+
+def _product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
+    csr = torch.sparse_csr_tensor(
+        pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
+    )
+    # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
+    # where the plain product first fills and copies an array of zeros.
+    return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
+
+
+def _with_lanes(x: Tensor, dim: int | None, lanes: int) -> Tensor:
+    return x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)

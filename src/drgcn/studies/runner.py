@@ -113,7 +113,9 @@ def _train(
     checkpoint_every: float,
 ) -> RunRecord:
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    inputs = tuple(value.to(device) for value in GCN.prepare(data))
+    inputs = tuple(
+        value if value is None else value.to(device) for value in GCN.prepare(data)
+    )
     result = fit(
         lambda: build(experiment, data),
         data,
