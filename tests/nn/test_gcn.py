@@ -347,7 +347,7 @@ def test_loss_falls_in_a_plain_loop(reweight):
         ({"num_layers": 0}, "num_layers >= 1; found 0"),
         ({"dropout": 1.0}, r"dropout rate in \[0, 1\); found 1.0"),
         ({"dropout": -0.1}, r"dropout rate in \[0, 1\); found -0.1"),
-        ({"norm": "graph"}, "norm to be one of .* found 'graph'"),
+        ({"norm": "group"}, "norm to be one of .* found 'group'"),
         ({"reweight": True}, "reweight to be one of .* found True"),
     ],
 )

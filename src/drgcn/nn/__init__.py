@@ -1,9 +1,20 @@
 """Layers and models that PyG lacks, or computes differently from the paper."""
 
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.gat import GAT
 from drgcn.nn.gcn import GCN
+from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.graph_convolution import GraphConvolution
+from drgcn.nn.mlp import MLP
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
 
-__all__ = ["GCN", "GraphConvolution", "SparseMatrix", "normalized_adjacency", "spmm"]
+__all__ = [
+    "GAT",
+    "GCN",
+    "GraphAttention",
+    "GraphConvolution",
+    "SparseMatrix",
+    "normalized_adjacency",
+    "spmm",
+]

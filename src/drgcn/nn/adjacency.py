@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.utils import coalesce, remove_self_loops
 
 from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.sparse_pattern import SparsePattern
 
 Normalization = Literal["symmetric", "row"]
 
@@ -42,11 +43,7 @@ def normalized_adjacency(
             f"normalized_adjacency expects normalization 'symmetric' or 'row'; "
             f"found {normalization!r}."
         )
-    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
-        raise ValueError(
-            f"normalized_adjacency expects edge_index of shape [2, edges] with integers; found "
-            f"{edge_index.dtype} of shape {list(edge_index.shape)}."
-        )
+    _check_edges("normalized_adjacency", edge_index)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     edge_index, edge_weight = remove_self_loops(edge_index, edge_weight.to(dtype))
@@ -63,6 +60,25 @@ def normalized_adjacency(
     else:
         values = _inverse(degree)[target] * edge_weight
     return SparseMatrix.from_coordinates(target, source, values, (num_nodes, num_nodes))
+
+
+def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:
+    """Who attends to whom: row ``v`` holds the sources of the edges into ``v``, and ``v``.
+
+    Every neighbour counts once, however often its edge is listed.
+    """
+    _check_edges("neighborhoods", edge_index)
+    nodes = torch.arange(num_nodes, device=edge_index.device)
+    source, target = coalesce(torch.cat([edge_index, nodes.expand(2, -1)], dim=1))
+    return SparsePattern.from_coordinates(target, source, (num_nodes, num_nodes))[0]
+
+
+def _check_edges(caller: str, edge_index: Tensor) -> None:
+    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
+        raise ValueError(
+            f"{caller} expects edge_index of shape [2, edges] with integers; found "
+            f"{edge_index.dtype} of shape {list(edge_index.shape)}."
+        )
 
 
 def _inverse(degree: Tensor) -> Tensor:

@@ -1,0 +1,149 @@
+"""GAT and Dr-GAT: the citation form, and the three-layer form with a residual for PPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.features import Features, as_features, compress
+from drgcn.nn.graph_attention import GraphAttention
+from drgcn.nn.layer_input import LayerInput, Norm, Reweight
+from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.sparse_pattern import SparsePattern
+
+
+class GAT(torch.nn.Module):
+    r"""The graph attention network of `"Graph Attention Networks"
+    <https://arxiv.org/abs/1710.10903>`_ as its authors trained it, plain or with dimensional
+    reweighting in front of every layer, shared by the layer's heads.
+
+    Hidden heads are concatenated and activated by ELU, output heads are averaged. The authors'
+    settings: ``GAT(d, 64, classes)`` for Cora and Citeseer, ``out_heads=8`` for Pubmed, and
+    ``GAT(50, 1024, 121, 3, heads=4, out_heads=6, dropout=0.0, residual=True)`` for PPI.
+
+    Args:
+        in_channels (int): Size of each input node.
+        hidden_channels (int): Size of each hidden node, all heads together.
+        out_channels (int): Number of classes.
+        num_layers (int, optional): Number of layers. (default: :obj:`2`)
+        heads (int, optional): Heads of each hidden layer. (default: :obj:`8`)
+        out_heads (int, optional): Heads of the last layer. (default: :obj:`1`)
+        dropout (float, optional): Dropout on layer inputs, transformed features and
+            coefficients. (default: :obj:`0.6`)
+        residual (bool, optional): Residuals around the layers in the middle: neither the first
+            nor the last. (default: :obj:`False`)
+        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
+            at the Dr position. (default: :obj:`None`)
+        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
+            :obj:`"constant"` for its controls. (default: :obj:`None`)
+
+    Example:
+        >>> model = GAT(1433, 64, 7, reweight="dr")
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> model(torch.rand(3, 1433), edge_index).shape
+        torch.Size([3, 7])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 2,
+        *,
+        heads: int = 8,
+        out_heads: int = 1,
+        dropout: float = 0.6,
+        residual: bool = False,
+        norm: Norm | None = None,
+        reweight: Reweight | None = None,
+    ) -> None:
+        super().__init__()
+        if num_layers < 1 or heads < 1 or out_heads < 1:
+            raise ValueError(
+                f"GAT expects at least one layer and one head; found {num_layers} layers, "
+                f"{heads} and {out_heads} heads."
+            )
+        if hidden_channels % heads:
+            raise ValueError(
+                f"GAT expects hidden_channels to be a multiple of its {heads} heads; found "
+                f"{hidden_channels}."
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"GAT expects a dropout rate in [0, 1); found {dropout}.")
+        widths = [in_channels, *[hidden_channels] * (num_layers - 1)]
+        self.inputs = torch.nn.ModuleList(
+            LayerInput(width, norm=norm, reweight=reweight) for width in widths
+        )
+        hidden = [
+            GraphAttention(
+                width,
+                hidden_channels // heads,
+                heads,
+                dropout=dropout,
+                residual=residual and i > 0,
+            )
+            for i, width in enumerate(widths[:-1])
+        ]
+        last = GraphAttention(widths[-1], out_channels, out_heads, concat=False, dropout=dropout)
+        self.convs = torch.nn.ModuleList([*hidden, last])
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for module in (*self.inputs, *self.convs):
+            module.reset_parameters()
+
+    @staticmethod
+    def prepare(data: Data) -> tuple[Features, SparsePattern, NodeGroups | None]:
+        """What ``forward`` takes, computed once: features as sparse as they are, neighbourhoods,
+        and the graph of each node where ``data`` is a batch of several."""
+        pattern = neighborhoods(data.edge_index, data.num_nodes)
+        return compress(data.x), pattern, NodeGroups.of(data.get("batch"))
+
+    def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """The parameters under L2: everything but norms, biases included."""
+        # NOTE[DIFF] The authors' code means to spare the biases, but compares names that never
+        # match, so that it decays them. So do we: the published numbers were made that way.
+        for conv in self.convs:
+            yield from conv.parameters()
+        for module in self.inputs:
+            yield from module.gate_parameters()  # type: ignore[operator]
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: Tensor | SparsePattern,
+        batch: Tensor | NodeGroups | None = None,
+    ) -> Tensor:
+        """Class scores of every node.
+
+        Args:
+            x (Tensor or SparseMatrix): Node features.
+            adj (Tensor or SparsePattern): ``edge_index``, sorted at every call, or the
+                neighbourhoods, sorted once.
+            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
+                its own reweighting vector. (default: one graph)
+        """
+        *_, (_, _, out) = self.layers(x, adj, batch)
+        return out
+
+    def layers(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: Tensor | SparsePattern,
+        batch: Tensor | NodeGroups | None = None,
+    ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
+        """For every layer its input, its reweighting vector, and its output."""
+        x, groups = as_features(x), NodeGroups.of(batch)
+        pattern = neighborhoods(adj, x.shape[0]) if isinstance(adj, Tensor) else adj
+        for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
+            layer_input, s = enter(x, groups)
+            out = conv(layer_input, pattern, s, groups)
+            x = out if number == len(self.convs) else F.elu(out)
+            yield layer_input, s, x
