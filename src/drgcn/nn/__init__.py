@@ -12,6 +12,7 @@ from drgcn.nn.spmm import spmm
 __all__ = [
     "GAT",
     "GCN",
+    "MLP",
     "GraphAttention",
     "GraphConvolution",
     "SparseMatrix",
