@@ -1,10 +1,13 @@
 """Layers and models that PyG lacks, or computes differently from the paper."""
 
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.chebyshev import ChebNet
+from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
 from drgcn.nn.gat import GAT
 from drgcn.nn.gcn import GCN
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.graph_convolution import GraphConvolution
+from drgcn.nn.laplacian import scaled_laplacian
 from drgcn.nn.mlp import MLP
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
@@ -13,9 +16,12 @@ __all__ = [
     "GAT",
     "GCN",
     "MLP",
+    "ChebNet",
+    "ChebyshevConvolution",
     "GraphAttention",
     "GraphConvolution",
     "SparseMatrix",
     "normalized_adjacency",
+    "scaled_laplacian",
     "spmm",
 ]
