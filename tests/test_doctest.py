@@ -5,7 +5,13 @@ import importlib
 
 import pytest
 
-MODULES = ("drgcn.reweighting", "drgcn.insertion", "drgcn.nn.gcn", "drgcn.data.loader")
+MODULES = (
+    "drgcn.reweighting",
+    "drgcn.insertion",
+    "drgcn.nn.gcn",
+    "drgcn.data.loader",
+    "drgcn.audit.title_features",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)
