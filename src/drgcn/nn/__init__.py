@@ -8,6 +8,8 @@ from drgcn.nn.gcn import GCN
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.graph_convolution import GraphConvolution
 from drgcn.nn.laplacian import scaled_laplacian
+from drgcn.nn.mixhop import MixHop
+from drgcn.nn.mixhop_convolution import MixHopConvolution
 from drgcn.nn.mlp import MLP
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
@@ -20,6 +22,8 @@ __all__ = [
     "ChebyshevConvolution",
     "GraphAttention",
     "GraphConvolution",
+    "MixHop",
+    "MixHopConvolution",
     "SparseMatrix",
     "normalized_adjacency",
     "scaled_laplacian",

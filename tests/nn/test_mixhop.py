@@ -1,0 +1,377 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from drgcn.nn import MixHop, MixHopConvolution, SparseMatrix, normalized_adjacency, spmm
+from drgcn.nn import mixhop_convolution as convolution_module
+from drgcn.nn import mixhop_readout as readout_module
+from drgcn.nn.mixhop_readout import MixHopReadout
+
+from ..reference import adjacency, layouts, mixhop
+from ..reference.gates import gate
+from .matrices import random_matrix
+from .models import GATES, every_second_kept, gradients, lanes, losses, randomized
+
+NODES, D, CLASSES = 8, 6, 3
+ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
+EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
+REWEIGHT = pytest.mark.parametrize("reweight", GATES)
+LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
+WIDTHS = pytest.mark.parametrize(
+    ("hidden", "readout"),
+    [
+        ((4, 3, 2), (3, 3, 3)),
+        ((4, 3, 2), (0, 3, 3)),
+        ((0, 5, 0), (3, 6, 3)),
+        ((3, 0, 2, 1), (2, 4, 0, 3)),  # segments across powers, a power left out
+        ((5,), (3,)),
+        ((2, 2), (6, 0)),
+    ],
+)
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+@pytest.fixture
+def x():
+    features = random_matrix(NODES, D)
+    features[3] = 0  # a row without a length
+    return features
+
+
+@pytest.fixture
+def adj():
+    return normalized_adjacency(EDGES, NODES, dtype=torch.float64)
+
+
+def random_model(hidden=(4, 3, 2), readout=None, num_layers=2, dropout=0.0, **options):
+    rates = {"dropout": dropout, "hidden_dropout": dropout}
+    model = MixHop(D, hidden, CLASSES, num_layers, readout_channels=readout, **rates, **options)
+    return randomized(model)
+
+
+def kernels(model):
+    """The weights of every power of every layer."""
+    convs = (*model.convs, model.readout)
+    return [[w.detach().numpy() for w in c.weight.split(c.out_channels, 1)] for c in convs]
+
+
+def reference(model, x, masks=None):
+    a = adjacency.symmetric(adjacency.adjacency(EDGES.t().tolist(), NODES))
+    features = mixhop.binary(x.numpy()) if model.binarize else x.numpy()
+    gates = [gate(layer.gate) for layer in model.inputs]
+    shifts = [norm.bias.detach().numpy() for norm in model.norms]
+    q = model.readout.segment_logits.detach().numpy()
+    out = mixhop.forward(features, a, kernels(model), gates, shifts, q, CLASSES, masks)
+    return torch.from_numpy(out)
+
+
+# The formula
+
+
+@WIDTHS
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+@pytest.mark.parametrize("binarize", [True, False])
+@REWEIGHT
+def test_model_equals_the_formula(x, hidden, readout, num_layers, binarize, reweight):
+    options = {"binarize": binarize, "reweight": reweight, "dropout": 0.5}
+    model = random_model(hidden, readout, num_layers, **options).eval()
+    expected = reference(model, x)
+    for layout in (layouts.dense, layouts.csr):
+        torch.testing.assert_close(model(layout(x), EDGES), expected, **EXACT)
+
+
+def dense_model(model, x, adj):
+    """The same function of the same parameters, in dense torch and in the order of the paper."""
+    features = (x != 0).double() if model.binarize else x
+    h = features / features.square().sum(1, keepdim=True).clamp(min=1e-12).sqrt()
+    for enter, conv in zip(model.inputs, (*model.convs, model.readout), strict=True):
+        s = 1 if enter.gate is None else enter.gate.from_mean(h.mean(0))
+        parts, reached = [], h * s
+        for kernel in conv.weight.split(conv.out_channels, 1):
+            parts.append(reached @ kernel)
+            reached = adj.to_dense() @ reached
+        h = torch.cat(parts, 1)
+        if conv is not model.readout:
+            centred = h - h.mean(0)
+            norm = model.norms[list(model.convs).index(conv)]
+            h = (centred / (centred.square().mean(0) + 1e-3).sqrt() + norm.bias).relu()
+    share = model.readout.segment_logits.softmax(0)
+    return sum(w * part for w, part in zip(share, h.split(CLASSES, 1), strict=True))
+
+
+@WIDTHS
+@REWEIGHT
+@LAYOUT
+def test_gradients_equal_those_of_dense_torch(x, adj, hidden, readout, reweight, layout):
+    model = random_model(hidden, readout, 3, binarize=False, reweight=reweight)
+    expected = dense_model(model, x, adj)
+    found = model(layout(x), adj)
+    torch.testing.assert_close(found, expected, **EXACT)
+    torch.testing.assert_close(gradients(found, model), gradients(expected, model), **EXACT)
+
+
+def test_convolution_is_powers_side_by_side(x, adj):
+    conv = randomized(MixHopConvolution(D, (2, 0, 3)))
+    a, w = adj.to_dense(), conv.weight
+    expected = torch.cat([x @ w[:, :2], a @ a @ x @ w[:, 2:]], 1)
+    torch.testing.assert_close(conv(x, adj), expected)
+
+
+def product_widths(monkeypatch, module):
+    widths = []
+
+    def counted(matrix, y):
+        widths.append(y.size(1))
+        return spmm(matrix, y)
+
+    monkeypatch.setattr(module, "spmm", counted)
+    return widths
+
+
+@pytest.mark.parametrize(
+    ("widths", "expected"),
+    [((4, 3, 2), [2, 5]), ((4, 3, 0), [3]), ((4, 0, 0), []), ((0, 0, 2), [2, 2])],
+)
+def test_powers_share_their_products(x, adj, widths, expected, monkeypatch):
+    found = product_widths(monkeypatch, convolution_module)
+    MixHopConvolution(D, widths).double()(x, adj)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("widths", "count"), [((0, 3, 3), 2), ((3, 6, 3), 2), ((3, 9, 0), 1), ((6, 0, 0), 0)]
+)
+def test_products_of_the_readout_are_as_wide_as_the_classes(x, adj, widths, count, monkeypatch):
+    found = product_widths(monkeypatch, readout_module)
+    MixHopReadout(D, widths, CLASSES).double()(x, adj)
+    assert found == [CLASSES] * count
+
+
+@pytest.mark.parametrize("layout", layouts.ALL)
+def test_features_of_any_layout_give_the_same_output(x, layout):
+    model = random_model(reweight="dr")
+    torch.testing.assert_close(model(layout(x), EDGES), model(x, EDGES))
+
+
+def test_binary_features_know_no_values(x):
+    model = random_model(reweight="dr")
+    assert torch.equal(model(x * 3.7, EDGES), model(x, EDGES))
+    real = random_model(reweight="dr", binarize=False)
+    assert not torch.allclose(real(x, EDGES), model(x, EDGES))
+
+
+@REWEIGHT
+@LAYOUT
+@pytest.mark.parametrize("binarize", [True, False])
+def test_vmap_over_parameters_equals_a_loop(x, adj, layout, reweight, binarize):
+    options = {"readout_channels": (0, 3, 3), "reweight": reweight, "binarize": binarize}
+    models = [randomized(MixHop(D, (4, 3, 2), CLASSES, **options), i).eval() for i in range(3)]
+    expected = torch.stack([model(x, adj) for model in models])
+    torch.testing.assert_close(lanes(models, layout(x), adj), expected)
+
+
+# Batches
+
+
+@REWEIGHT
+@LAYOUT
+def test_batch_equals_graph_by_graph_without_batch_norm(layout, reweight):
+    x = [random_matrix(NODES, D, seed=seed) for seed in range(3)]
+    batch = Batch.from_data_list([Data(x=features, edge_index=EDGES) for features in x])
+    model = random_model(num_layers=1, reweight=reweight)
+    expected = torch.cat([model(features, EDGES) for features in x])
+    found = model(layout(batch.x), batch.edge_index, batch.batch)
+    torch.testing.assert_close(found, expected)
+
+
+@LAYOUT
+def test_batch_norm_sees_the_whole_batch_and_blocks_one_graph(layout):
+    x = [random_matrix(NODES, D, seed=seed) for seed in range(3)]
+    batch = Batch.from_data_list([Data(x=features, edge_index=EDGES) for features in x])
+    model = random_model(reweight="dr")
+    layers = list(model.layers(layout(batch.x), batch.edge_index, batch.batch))
+    alone = [list(model.layers(features, EDGES)) for features in x]
+    torch.testing.assert_close(layers[0][1], torch.stack([graph[0][1] for graph in alone]))
+    adj = normalized_adjacency(EDGES, NODES, dtype=torch.float64)
+    convolved = [model.convs[0](graph[0][0], adj, graph[0][1]) for graph in alone]
+    hidden = model.norms[0](torch.cat(convolved)).relu()
+    torch.testing.assert_close(layers[0][2], hidden)
+    s = torch.stack([model.inputs[1].gate.vector(h) for h in hidden.split(NODES)])
+    torch.testing.assert_close(layers[1][1], s)
+    expected = [model.readout(h, adj, s[g]) for g, h in enumerate(hidden.split(NODES))]
+    torch.testing.assert_close(layers[1][2], torch.cat(expected))
+
+
+# Dropout and batch norm
+
+
+@pytest.mark.parametrize("binarize", [True, False])
+@LAYOUT
+def test_rows_are_scaled_after_dropout(x, layout, binarize, monkeypatch):
+    seen = every_second_kept(monkeypatch)
+    model = random_model(dropout=0.5, reweight="dr", binarize=binarize)
+    layers = list(model.layers(layout(x), EDGES))
+    assert len(seen) == 2
+    assert seen[1] is layers[0][2]
+    positions = torch.arange(x.numel()).view(x.shape)
+    if layout is not layouts.dense:  # sparse features drop among their non-zeros
+        positions = (x != 0).flatten().cumsum(0).view(x.shape) - 1
+    hidden = torch.arange(seen[1].numel()).view(seen[1].shape)
+    masks = [2.0 * (p % 2 == 0).double().numpy() for p in (positions, hidden)]
+    torch.testing.assert_close(layers[-1][2], reference(model, x, masks), **EXACT)
+
+
+def test_entering_rows_have_length_one_in_training(x):
+    model = random_model(dropout=0.5, binarize=False)
+    seen = []
+    model.convs[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    torch.manual_seed(0)
+    model(x, EDGES)
+    lengths = seen[0].norm(dim=1)
+    assert ((lengths - 1).abs() < 1e-9).sum() >= 4
+    assert ((lengths - 1).abs() * lengths < 1e-9).all()  # one, or nothing left
+
+
+def test_the_block_pools_over_features_before_dropout(x):
+    model = random_model(dropout=0.5, reweight="dr")
+    (_, training, _), _ = model.layers(x, EDGES)
+    (_, evaluation, _), _ = model.eval().layers(x, EDGES)
+    assert torch.equal(training, evaluation)
+
+
+def test_the_two_rates_act_where_they_should(x, monkeypatch):
+    rates = []
+    monkeypatch.setattr(torch.nn.functional, "dropout", lambda v, p, _: rates.append(p) or v)
+    MixHop(D, (4, 3), CLASSES, 3, dropout=0.2, hidden_dropout=0.7).double()(x, EDGES)
+    assert rates == [0.2, 0.7, 0.7]
+
+
+def test_evaluation_uses_the_statistics_of_the_nodes_at_hand(x):
+    model = random_model()
+    training = model(x, EDGES)
+    assert torch.equal(model.eval()(x, EDGES), training)
+    assert not list(model.buffers())
+    hidden = model.convs[0](
+        torch.randn(50, D).double() * 9,
+        normalized_adjacency(torch.empty(2, 0, dtype=torch.long), 50, dtype=torch.float64),
+    )
+    out = model.norms[0](hidden) - model.norms[0].bias
+    torch.testing.assert_close(out.mean(0), torch.zeros(9).double())
+    variance = hidden.var(0, correction=0)
+    torch.testing.assert_close(out.var(0, correction=0), variance / (variance + 1e-3))
+
+
+# Parameters
+
+
+@WIDTHS
+@REWEIGHT
+def test_penalty_equals_the_literal_sum(hidden, readout, reweight):
+    model = random_model(hidden, readout, 3, reweight=reweight)
+    q = model.readout.segment_logits.detach().numpy()
+    blocks = [p.detach().numpy() for layer in model.inputs for p in layer.parameters()]
+    expected = mixhop.penalty(kernels(model), q, blocks, 0.05)
+    torch.testing.assert_close(model.penalty(0.05), torch.tensor(expected).double())
+
+
+def test_penalty_has_finite_gradients_at_zero():
+    model = random_model(reweight="dr")
+    with torch.no_grad():
+        model.convs[0].weight.zero_()
+        model.readout.weight[:, 0] = 0
+    model.penalty(0.1).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    assert torch.equal(model.convs[0].weight.grad, torch.zeros_like(model.convs[0].weight))
+
+
+def test_penalty_of_many_seeds_equals_a_loop():
+    models = [randomized(MixHop(D, (4, 3), CLASSES, reweight="dr"), i) for i in range(3)]
+    parameters, _ = torch.func.stack_module_state(models)
+
+    class Penalty(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = models[0]
+
+        def forward(self):
+            return self.model.penalty(0.1)
+
+    renamed = {f"model.{name}": value for name, value in parameters.items()}
+    found = torch.vmap(lambda p: torch.func.functional_call(Penalty(), p, ()))(renamed)
+    torch.testing.assert_close(found, torch.stack([model.penalty(0.1) for model in models]))
+
+
+def test_parameters_start_as_the_authors_have_them():
+    model = MixHop(50, (40, 0, 10), CLASSES, reweight="dr")
+    first, none, third = model.convs[0].weight.split((40, 0, 10), 1)
+    for kernel, limit in ((first, (6 / 90) ** 0.5), (third, (6 / 60) ** 0.5)):
+        assert 0.97 * limit < kernel.abs().max() <= limit
+    assert none.numel() == 0
+    assert torch.equal(model.readout.segment_logits, torch.zeros(3))
+    assert torch.equal(model.norms[0].bias, torch.zeros(50))
+
+
+@REWEIGHT
+def test_same_seed_resets_to_the_same_parameters(reweight):
+    torch.manual_seed(3)
+    model = MixHop(D, (4, 3, 2), CLASSES, reweight=reweight)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    randomized(model).float()
+    torch.manual_seed(3)
+    model.reset_parameters()
+    for name, value in model.state_dict().items():
+        assert torch.equal(before[name], value), name
+
+
+# Layers, preparation, training, errors
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_layers_hold_what_the_next_layer_takes(x, num_layers):
+    model = random_model(num_layers=num_layers, reweight="dr")
+    layers = list(model.layers(x, EDGES))
+    assert len(layers) == num_layers
+    assert torch.equal(layers[-1][2], model(x, EDGES))
+    binary = (x != 0).double()
+    lengths = binary.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    torch.testing.assert_close(layers[0][0], binary / lengths)
+    for this, following in pairwise(layers):
+        assert this[2] is following[0]
+
+
+def test_preparation_gives_what_the_model_takes(x):
+    model = random_model(reweight="dr")
+    prepared = model.prepare(Data(x=x, edge_index=EDGES))
+    torch.testing.assert_close(model(*prepared), model(x, EDGES))
+
+
+@REWEIGHT
+def test_loss_falls_by_plain_gradient_descent(reweight):
+    def make(d, classes):
+        return MixHop(d, (8, 8, 8), classes, hidden_dropout=0.5, binarize=False, reweight=reweight)
+
+    found = losses(make, torch.optim.SGD, lr=0.5)
+    assert sum(found[-5:]) < 0.5 * sum(found[:5])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "MixHop expects num_layers >= 1; found 0"),
+        ({"dropout": 1.0}, r"MixHop expects dropout rates in \[0, 1\); found 1.0"),
+        ({"hidden_dropout": -0.1}, r"MixHop expects dropout rates in \[0, 1\); found -0.1"),
+        ({"hidden_channels": 60}, "one width per power, such as .* found 60"),
+        ({"hidden_channels": (5, -1)}, r"none negative and not all zero; found \(5, -1\)"),
+        ({"hidden_channels": (0, 0)}, r"MixHopConvolution expects .* found \(0, 0\)"),
+        ({"readout_channels": ()}, r"MixHopReadout expects one width per power.* found \(\)"),
+        ({"readout_channels": (3, 4)}, r"multiple of .* found \(3, 4\) for 3 classes"),
+        ({"reweight": True}, "reweight to be one of .* found True"),
+    ],
+)
+def test_impossible_arguments_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        MixHop(
+            **({"in_channels": D, "hidden_channels": (4, 3), "out_channels": CLASSES} | options)
+        )
