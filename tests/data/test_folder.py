@@ -67,7 +67,7 @@ def test_whole_number_ids_match_across_csv_and_parquet(tmp_path: Path) -> None:
 
 
 def test_ids_are_words_and_keep_their_zeros(tmp_path: Path) -> None:
-    nodes = "id,f,label\n007,1,x\n7,2,y\n70,3,x\n"
+    nodes = "id,f,label,split\n007,1,x,train\n7,2,y,val\n70,3,x,test\n"
     data = load(_write(tmp_path, nodes, "source,target\n007,7\n"))
     assert data.edge_index.tolist() == [[0, 1], [1, 0]]
 
@@ -182,6 +182,11 @@ MISTAKES: dict[str, tuple[str | bytes, str | bytes, str]] = {
     "tabs": (NODES, EDGES.replace(",", "\t"), "edges.csv has tabs between its columns"),
     "cut row": (NODES + "e,1", EDGES, "row 5 has 2 cells, but the header has 5"),
     "long row": (_row(2, "b,0,1,dog,val,1"), EDGES, "row 2 has 6 cells"),
+    "measured labels": (
+        "id,f,label\na,1,0.25\nb,2,1.5\nc,3,2\n",
+        EDGES,
+        r"nodes\.csv: labels must be classes, but they are 3 numbers such as 0\.25",
+    ),
     "no features": ("id,label\na,x\nb,y\n", EDGES, "no feature columns: add at least one"),
     "empty nodes": ("", EDGES, "nodes.csv is empty"),
     "empty edges": (NODES, "", "edges.csv is empty"),

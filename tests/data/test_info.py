@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from drgcn.data import load
-from drgcn.data.info import content_hash
+from drgcn.data.info import DatasetInfo, content_hash
 
 X = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -3]], dtype=np.float32)
 Y = np.array([0, -1, 1])
@@ -64,3 +64,21 @@ def test_info_turns_into_plain_json() -> None:
 
 def test_info_prints_as_one_short_line() -> None:
     assert str(load("wine").dataset) == "wine (random split)"
+
+
+def test_several_labels_enter_the_hash_with_their_width() -> None:
+    masks = [np.array(row, dtype=bool) for row in ([1, 0], [0, 1], [0, 0])]
+    x, none = np.ones((2, 1), np.float32), np.empty((2, 0), np.int64)
+    single = content_hash(x, np.array([0, 1]), none, masks)
+    column = content_hash(x, np.array([[0], [1]], np.float32), none, masks)
+    square = content_hash(x, np.array([[0, 1], [0, 0]], np.float32), none, masks)
+    turned = content_hash(x, np.array([[0, 0], [1, 0]], np.float32), none, masks)
+    assert len({single, column, square, turned}) == 4
+
+
+def test_records_saved_before_there_were_several_labels_are_read() -> None:
+    old = load("wine").dataset
+    values = {key: value for key, value in vars(old).items() if key != "multi_label"}
+    again = object.__new__(DatasetInfo)
+    vars(again).update(values)
+    assert again == old

@@ -212,3 +212,13 @@ def test_real_graphs_have_their_counts(
 def test_real_heterophilous_splits_differ(real: Callable[..., Any]) -> None:
     digests = {real("chameleon-filtered", split=str(i)).dataset.content_hash for i in range(10)}
     assert len(digests) == 10
+
+
+def test_several_labels_a_node_are_read(tmp_path: Path) -> None:
+    graph = small()
+    y = np.eye(3, dtype=int)[graph.y]
+    y[0] = 1
+    np.savez(tmp_path / "g.npz", x=graph.x, edge_index=graph.pairs, y=y, split=WORDS[graph.part])
+    data = load(tmp_path / "g.npz")
+    assert data.dataset.multi_label
+    assert data.y.tolist() == y.tolist()

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.data import load
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 
 from .graphs import as_data, small, write_pt, write_pt_dict
 
@@ -125,3 +125,54 @@ def test_truncations_are_input_errors(tmp_path: Path) -> None:
         (tmp_path / "cut.pt").write_bytes(whole[:length])
         with pytest.raises(InputError, match=r"cut\.pt is damaged"):
             load(tmp_path / "cut.pt")
+
+
+def test_several_labels_a_node_are_read(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    data.y = torch.nn.functional.one_hot(data.y) + torch.tensor([0, 0, 1])
+    data.y = data.y.clamp(max=1)
+    torch.save(data, tmp_path / "g.pt")
+    again = load(tmp_path / "g.pt")
+    assert again.dataset.multi_label
+    assert torch.equal(again.y, data.y.float())
+    drawn = load(tmp_path / "g.pt", split="random-60")
+    assert drawn.dataset.train + drawn.dataset.val + drawn.dataset.test == data.num_nodes
+    with pytest.raises(InputError, match="here a node has several labels"):
+        load(tmp_path / "g.pt", split="random")
+
+
+@pytest.mark.parametrize("key", ["edge_weight", "edge_attr"])
+def test_what_belongs_to_edges_is_not_dropped_in_silence(tmp_path: Path, key: str) -> None:
+    data = as_data(GRAPH)
+    data[key] = torch.ones(data.num_edges)
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.warns(DrgcnWarning, match=rf"g\.pt: {key} .*not used"):
+        load(tmp_path / "g.pt")
+
+
+def test_a_class_that_is_only_tested_is_named(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    data.y[data.test_mask] = 3
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.warns(DrgcnWarning, match=r"no training node has \(3\)") as caught:
+        load(tmp_path / "g.pt")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (torch.arange(178), "edge 0 joins two graphs"),
+        (torch.zeros(178), "the number of its graph"),
+        (torch.zeros(3).long(), "the number of its graph"),
+        ([0], "plain tensors"),
+    ],
+)
+def test_a_union_whose_graphs_are_wrong_is_refused(
+    tmp_path: Path, graph: Any, message: str
+) -> None:
+    wine = load("wine")
+    wine.graph = graph
+    torch.save(wine, tmp_path / "g.pt")
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "g.pt")

@@ -13,7 +13,7 @@ from scipy import sparse
 from drgcn.data.edges import undirected
 from drgcn.data.features import Features, normalized
 from drgcn.data.info import DatasetInfo, content_hash
-from drgcn.data.splits import Labels, Masks
+from drgcn.data.splits import AnyLabels, Masks, labelled
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -25,7 +25,7 @@ class RawGraph:
 
     Attributes:
         x: Features, a float array or a ``scipy.sparse.csr_array``.
-        y: Labels, -1 where there is none.
+        y: Labels, -1 where there is none; zeros and ones for several labels a node.
         pairs: Listed edges, shape ``[2, E]``.
         masks: Training, validation and test nodes.
         split: Name of the split.
@@ -37,7 +37,7 @@ class RawGraph:
     """
 
     x: Features
-    y: Labels
+    y: AnyLabels
     pairs: npt.NDArray[np.int64]
     masks: Masks
     split: str
@@ -63,7 +63,9 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     x = raw.x.astype(np.float32)
     x = normalized(x, normalize, raw.masks.train)
     edges = undirected(raw.pairs, len(raw.y))
-    names = raw.class_names or tuple(str(c) for c in range(int(raw.y.max(initial=-1)) + 1))
+    multi_label = raw.y.ndim == 2
+    classes = raw.y.shape[1] if multi_label else int(raw.y.max(initial=-1)) + 1
+    names = raw.class_names or tuple(str(label) for label in range(classes))
     info = DatasetInfo(
         name=name,
         split=raw.split,
@@ -76,12 +78,13 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
         train=int(raw.masks.train.sum()),
         val=int(raw.masks.val.sum()),
         test=int(raw.masks.test.sum()),
-        unlabelled=int((raw.y < 0).sum()),
+        unlabelled=int((~labelled(raw.y)).sum()),
         self_loops=edges.self_loops,
         duplicate_edges=edges.duplicates,
         feature_source=raw.feature_source,
         normalize=normalize,
         content_hash=content_hash(x, raw.y, edges.edge_index, raw.masks),
+        multi_label=multi_label,
         **about,
     )
     data = Data(

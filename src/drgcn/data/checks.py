@@ -13,7 +13,8 @@ import numpy.typing as npt
 from drgcn.data.assemble import RawGraph
 from drgcn.data.features import Features
 from drgcn.data.npz import numeric_matrix
-from drgcn.data.splits import SEEDED, Labels, Masks, draw
+from drgcn.data.splits import SEEDED, AnyLabels, Masks, draw, labelled
+from drgcn.data.unseen import warn_of_unseen_classes
 from drgcn.errors import InputError
 
 
@@ -25,19 +26,23 @@ class Parts:
         source: The file, for messages.
         x: Features.
         pairs: Listed edges.
-        y: Labels, -1 where there is none.
+        y: Labels, -1 where there is none; zeros and ones for several labels a node.
         class_names: Names of the classes.
         splits: Splits that the file brings along, the default first.
         ids: The user's names of the nodes, for messages; numbers if there are none.
+        graph: For a union of graphs, the graph that each node belongs to.
+        graph_names: Names of these graphs.
     """
 
     source: str
     x: Features
     pairs: npt.NDArray[Any]
-    y: Labels
+    y: AnyLabels
     class_names: tuple[str, ...]
     splits: Mapping[str, Masks] = field(default_factory=dict)
     ids: Sequence[str] | None = None
+    graph: npt.NDArray[Any] | None = None
+    graph_names: tuple[str, ...] = ()
 
     def node(self, index: int) -> str:
         """How to call a node in a message."""
@@ -71,9 +76,9 @@ def checked(
             f"{parts.source}: a graph needs nodes and features, but the feature matrix is "
             f"{nodes} x {columns}"
         )
-    pairs = _pairs(parts, nodes)
+    pairs = checked_pairs(parts.pairs, nodes, parts.source)
     name, masks, seed = _split(parts, split, split_seed, require_labels, counts)
-    return RawGraph(
+    raw = RawGraph(
         x=x,
         y=parts.y,
         pairs=pairs,
@@ -82,7 +87,11 @@ def checked(
         split_seed=seed,
         class_names=parts.class_names,
         feature_source=feature_source,
+        graph=_graph(parts, pairs),
+        graph_names=parts.graph_names,
     )
+    warn_of_unseen_classes(raw, parts.source, stacklevel=4)
+    return raw
 
 
 def masks_from_words(words: Sequence[str], source: str, ids: Sequence[str] | None) -> Masks:
@@ -98,21 +107,39 @@ def masks_from_words(words: Sequence[str], source: str, ids: Sequence[str] | Non
     return Masks(array == "train", array == "val", array == "test")
 
 
-def _pairs(parts: Parts, nodes: int) -> npt.NDArray[np.int64]:
-    pairs = parts.pairs
+def checked_pairs(pairs: npt.NDArray[Any], nodes: int, source: str) -> npt.NDArray[np.int64]:
+    """Listed edges as whole numbers below ``nodes``, shape ``[2, E]``."""
     if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
         raise InputError(
-            f"{parts.source}: edge_index must be whole numbers of shape [2, edges], but it is "
+            f"{source}: edge_index must be whole numbers of shape [2, edges], but it is "
             f"{pairs.dtype} of shape {tuple(pairs.shape)}"
         )
     outside = np.argwhere((pairs < 0) | (pairs >= nodes))
     if len(outside):
         end, edge = outside[0]
         raise InputError(
-            f"{parts.source}: edge {edge} names node {pairs[end, edge]}, but the {nodes} nodes "
+            f"{source}: edge {edge} names node {pairs[end, edge]}, but the {nodes} nodes "
             f"are 0 to {nodes - 1}"
         )
     return pairs.astype(np.int64)
+
+
+def _graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    graph = parts.graph
+    if graph is None:
+        return None
+    if graph.shape != parts.y.shape[:1] or graph.dtype.kind not in "iu":
+        raise InputError(
+            f"{parts.source}: graph must hold the number of its graph for each of the "
+            f"{len(parts.y)} nodes, but it is {graph.dtype} of shape {graph.shape}"
+        )
+    across = np.flatnonzero(graph[pairs[0]] != graph[pairs[1]])
+    if len(across):
+        raise InputError(
+            f"{parts.source}: edge {across[0]} joins two graphs, but by 'graph' each node belongs "
+            "to a graph of its own: drop 'graph' if that is not what it means"
+        )
+    return graph.astype(np.int64)
 
 
 def _split(
@@ -123,7 +150,7 @@ def _split(
     counts: tuple[int, int] | None,
 ) -> tuple[str, Masks, int | None]:
     classes = len(parts.class_names)
-    if not (parts.y >= 0).any() and not require_labels:
+    if not labelled(parts.y).any() and not require_labels:
         nobody = np.zeros(len(parts.y), dtype=np.bool_)
         return "none", Masks(nobody, nobody.copy(), nobody.copy()), None
     if classes < 2 and require_labels:
@@ -150,7 +177,7 @@ def _check_masks(parts: Parts, name: str) -> None:
                 f"{parts.source}: the {word} part of the split is empty: give it nodes, or leave "
                 "the split out for a random one"
             )
-        nameless = np.flatnonzero(mask & (parts.y < 0))
+        nameless = np.flatnonzero(mask & ~labelled(parts.y))
         if len(nameless):
             raise InputError(
                 f"{parts.source}: {parts.node(int(nameless[0]))} is in the {word} part but has no "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+# What PyG stores with edges, and edges without repetitions or direction cannot keep.
+UNUSED: Final = ("edge_weight", "edge_attr")
 
 
 class CleanEdges(NamedTuple):

@@ -40,7 +40,7 @@ def read_folder(folder: Path) -> Parts:
     for column, name in enumerate(features):
         x[:, column] = nodes.numbers(name)
     words = nodes.text("label").to_pylist() if "label" in nodes.names else [""] * nodes.rows
-    y, class_names = from_texts(words)
+    y, class_names = from_texts(words, str(nodes.path))
     known = ids.to_pylist()
     splits = {}
     if "split" in nodes.names:

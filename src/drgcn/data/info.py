@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from drgcn.data.splits import AnyLabels
+
 _ROWS_PER_BLOCK = 4096
 
 
@@ -25,7 +27,7 @@ class DatasetInfo:
         nodes: Number of nodes.
         edges: Number of undirected edges.
         features: Number of feature columns.
-        classes: Number of classes.
+        classes: Number of classes, or of labels where a node has several.
         class_names: One name per class, in label order.
         train: Number of training nodes.
         val: Number of validation nodes.
@@ -41,6 +43,7 @@ class DatasetInfo:
         citation: Paper to cite.
         home: The publisher's page.
         options: Further choices that shaped the data, as (name, value) pairs.
+        multi_label: Whether a node has several labels: ``y`` is then a matrix of zeros and ones.
     """
 
     name: str
@@ -64,6 +67,7 @@ class DatasetInfo:
     citation: str = ""
     home: str = ""
     options: tuple[tuple[str, Any], ...] = ()
+    multi_label: bool = False
 
     def __str__(self) -> str:
         # PyG prints attributes with str(): a line, not a page.
@@ -79,7 +83,7 @@ class DatasetInfo:
 
 def content_hash(
     x: npt.NDArray[np.float32] | sparse.csr_array,
-    y: npt.NDArray[np.int64],
+    y: AnyLabels,
     edge_index: npt.NDArray[np.int64],
     masks: Iterable[npt.NDArray[np.bool_]],
 ) -> str:
@@ -100,6 +104,9 @@ def content_hash(
     whole = hashlib.sha256(np.asarray(x.shape, "<i8").tobytes())
     for part in (counts, columns, values):
         whole.update(part.digest())
+    if y.ndim == 2:
+        # Their width sets several labels a node apart from a class number a node.
+        whole.update(np.asarray(y.shape, "<i8").tobytes())
     arrays = [np.asarray(y, "<i8"), np.asarray(edge_index, "<i8")]
     for array in arrays + [np.asarray(mask, "|u1") for mask in masks]:
         whole.update(hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest())

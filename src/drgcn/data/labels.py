@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.data.splits import Labels
+from drgcn.data.splits import AnyLabels, Labels, MultiLabels
 from drgcn.errors import InputError
 
 IntegerArray = npt.NDArray[Any]
@@ -28,12 +28,18 @@ def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
     )
 
 
-def from_texts(texts: Sequence[str]) -> tuple[Labels, tuple[str, ...]]:
+def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels, tuple[str, ...]]:
     """Class numbers and names from words; the empty word is an unlabelled node.
 
     Classes are numbered in sorted order: by value if every word is an integer, else as text.
     """
     words = set(texts) - {""}
+    measured = _fraction(words)
+    if measured is not None:
+        raise InputError(
+            f"{source}: labels must be classes, but they are {len(words)} numbers such as "
+            f"{measured}, which look measured: give class labels, whole numbers or words"
+        )
     try:
         ordered = sorted(words, key=lambda word: (int(word), word))
     except ValueError:
@@ -54,7 +60,7 @@ def from_numbers(
             f"is {values.shape}"
         )
     if values.dtype.kind in "US":
-        return from_texts([str(value) for value in values.astype(np.str_)])
+        return from_texts([str(value) for value in values.astype(np.str_)], source)
     if values.dtype.kind not in "biu" and not (
         values.dtype.kind == "f" and (np.abs(values) < 2**31).all() and (values % 1 == 0).all()
     ):
@@ -76,3 +82,48 @@ def from_numbers(
     known = np.unique(numbers[numbers >= 0])
     y = np.where(numbers >= 0, np.searchsorted(known, numbers), -1).astype(np.int64)
     return y, tuple(str(value) for value in known)
+
+
+def from_matrix(
+    values: npt.NDArray[Any], nodes: int, source: str
+) -> tuple[MultiLabels, tuple[str, ...]]:
+    """Several labels a node: a row of zeros and ones each, one column a label."""
+    shape = values.shape
+    if values.ndim != 2 or shape[0] != nodes or shape[1] < 2 or values.dtype.kind not in "biuf":
+        raise InputError(
+            f"{source}: several labels a node are a row of zeros and ones for each of the {nodes} "
+            f"nodes, but these are {values.dtype} values of shape {shape}"
+        )
+    wrong = np.argwhere((values != 0) & (values != 1))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InputError(
+            f"{source}: labels must be zeros and ones, but node {row} has {values[row, column]} "
+            f"at label {column}"
+        )
+    return values.astype(np.float32), tuple(str(label) for label in range(shape[1]))
+
+
+def from_stored(
+    values: npt.NDArray[Any], nodes: int, source: str, *, multi_label: bool = False
+) -> tuple[AnyLabels, tuple[str, ...]]:
+    """Labels of a user's own file: one class a node, or zeros and ones for several labels.
+
+    A matrix holds several labels if ``multi_label`` says so or a node has two of them: where no
+    node has, it may be one-hot rows as well, and guessing would change the task.
+    """
+    matrix = values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "biuf"
+    if matrix and (
+        multi_label or (np.isin(values, (0, 1)).all() and (values.sum(axis=1) > 1).any())
+    ):
+        return from_matrix(values, nodes, source)
+    return from_numbers(values, nodes, source)
+
+
+def _fraction(words: set[str]) -> str | None:
+    """A word that is no whole number, if all words are numbers; class names are not."""
+    try:
+        values = {word: float(word) for word in sorted(words)}
+    except ValueError:
+        return None
+    return next((word for word, value in values.items() if value % 1 != 0), None)

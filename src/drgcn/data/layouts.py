@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from drgcn.data.checks import Parts, masks_from_words
-from drgcn.data.labels import from_numbers
+from drgcn.data.labels import from_numbers, from_stored
 from drgcn.data.npz import Arrays, count_rows, csr_from_parts, read_arrays
-from drgcn.data.splits import Labels, Mask, Masks
+from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
 from drgcn.errors import InputError
 
 _PARTS = ("train", "val", "test")
@@ -42,7 +42,11 @@ def read_npz(path: Path) -> Parts:
 def _own(arrays: Arrays, source: str) -> Parts:
     x: Any = arrays["x"] if "x" in arrays else csr_from_parts(arrays, "x_", source)
     nodes = count_rows(x, source)
-    y, names = _labels(arrays, "y", nodes, source)
+    y: AnyLabels
+    if "y" in arrays:
+        y, names = from_stored(arrays["y"], nodes, source)
+    else:
+        y, names = np.full(nodes, -1, dtype=np.int64), ()
     return Parts(
         source=source,
         x=x,

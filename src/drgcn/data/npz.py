@@ -35,6 +35,18 @@ def read_arrays(path: Path) -> Arrays:
         raise InputError(_refusal(path, error)) from None
 
 
+def read_array(path: Path) -> npt.NDArray[Any]:
+    """The array of an ``.npy`` file, refused as above."""
+    try:
+        with path.open("rb") as file:
+            array = np.load(file, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+    except Exception as error:  # as above
+        raise InputError(_refusal(path, error)) from None
+    raise InputError(f"{path} holds an archive, but a single array was expected")
+
+
 def read_matrix(path: Path) -> Features:
     """A feature matrix from an ``.npy``, ``.npz`` or ``.pkl`` file.
 
@@ -51,10 +63,7 @@ def read_matrix(path: Path) -> Features:
         else:
             matrix = csr_from_parts(arrays, "", path)
     elif path.suffix == ".npy":
-        try:
-            matrix = np.load(path, allow_pickle=False)
-        except Exception as error:  # as above
-            raise InputError(_refusal(path, error)) from None
+        matrix = read_array(path)
     else:
         raise InputError(f"features must be an .npy, .npz or .pkl file, not {path}")
     return numeric_matrix(matrix, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import sparse
 
 from drgcn.data.checks import Parts
-from drgcn.data.features import Features
+from drgcn.data.edges import UNUSED
 from drgcn.data.info import DatasetInfo
-from drgcn.data.labels import from_numbers
+from drgcn.data.labels import from_stored
 from drgcn.data.layouts import as_mask, given_split
 from drgcn.data.npz import count_rows
-from drgcn.data.splits import Masks
-from drgcn.errors import InputError
+from drgcn.data.splits import AnyLabels, Masks
+from drgcn.data.tensors import as_array, as_features
+from drgcn.errors import DrgcnWarning, InputError
 
 _PARTS = ("train", "val", "test")
 
@@ -28,6 +29,7 @@ def read_saved(path: Path) -> Parts:
     """A graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``.
 
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
+    A union of graphs that this package made stays one.
     """
     source = str(path)
     stored = _stored(path)
@@ -38,20 +40,27 @@ def read_saved(path: Path) -> Parts:
                 f"{', '.join(map(str, stored)) or 'nothing'}"
             )
     nodes = count_rows(stored["x"], source)
-    x = _features(stored["x"], source)
+    x = as_features(stored["x"], source)
     arrays = {
-        key: _array(stored[key], source)
+        key: as_array(stored[key], source)
         for key in ("edge_index", "y", *(f"{part}_mask" for part in _PARTS))
         if stored.get(key) is not None
     }
-    y, class_names = (
-        from_numbers(arrays["y"], nodes, source)
-        if "y" in arrays
-        else (np.full(nodes, -1, dtype=np.int64), ())
-    )
+    unused = [key for key in UNUSED if stored.get(key) is not None]
+    if unused:
+        warnings.warn(f"{source}: {' and '.join(unused)} are not used", DrgcnWarning, stacklevel=4)
     info = stored.get("dataset")
-    if isinstance(info, DatasetInfo) and class_names == tuple(map(str, range(info.classes))):
-        class_names = info.class_names
+    y: AnyLabels = np.full(nodes, -1, dtype=np.int64)
+    class_names: tuple[str, ...] = ()
+    if "y" in arrays:
+        multi_label = isinstance(info, DatasetInfo) and info.multi_label
+        y, class_names = from_stored(arrays["y"], nodes, source, multi_label=multi_label)
+    if isinstance(info, DatasetInfo):
+        if class_names == tuple(map(str, range(info.classes))):
+            class_names = info.class_names
+        if stored.get("graph") is not None:
+            arrays["graph"] = as_array(stored["graph"], source)
+    names = stored.get("graph_names")
     return Parts(
         source=source,
         x=x,
@@ -59,6 +68,8 @@ def read_saved(path: Path) -> Parts:
         y=y,
         class_names=class_names,
         splits=_splits(arrays, nodes, source),
+        graph=arrays.get("graph"),
+        graph_names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
 
 
@@ -87,31 +98,6 @@ def _stored(path: Path) -> Mapping[Any, Any]:
     if isinstance(stored, Mapping):
         return stored
     raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
-
-
-def _features(x: torch.Tensor, source: str) -> Features:
-    if x.layout == torch.strided:
-        return _plain(x, source)
-    coo = x.to_sparse_coo().coalesce()
-    if coo.dense_dim() or not coo.is_floating_point():
-        return _plain(coo.to_dense(), source)
-    indices = coo.indices().numpy()
-    return sparse.csr_array((coo.values().float().numpy(), indices), shape=tuple(coo.shape))
-
-
-def _array(value: Any, source: str) -> npt.NDArray[Any]:
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        raise InputError(f"{source}: y, edge_index and masks must be plain tensors")
-    return _plain(value, source)
-
-
-def _plain(tensor: torch.Tensor, source: str) -> npt.NDArray[Any]:
-    # numpy does not know all of torch's float types.
-    tensor = tensor.detach()
-    try:
-        return (tensor.float() if tensor.is_floating_point() else tensor.resolve_conj()).numpy()
-    except (TypeError, RuntimeError):
-        raise InputError(f"{source}: a tensor of type {tensor.dtype} cannot be read") from None
 
 
 def _splits(arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str) -> dict[str, Masks]:

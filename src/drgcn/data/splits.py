@@ -10,7 +10,11 @@ import numpy.typing as npt
 
 from drgcn.errors import InputError
 
+# One class number per node, -1 where there is none.
 Labels = npt.NDArray[np.int64]
+# For several labels at once: a row of zeros and ones per node.
+MultiLabels = npt.NDArray[np.float32]
+AnyLabels = Labels | MultiLabels
 Mask = npt.NDArray[np.bool_]
 
 SEEDED: Final = ("random", "random-60")
@@ -22,6 +26,11 @@ class Masks(NamedTuple):
     train: Mask
     val: Mask
     test: Mask
+
+
+def labelled(y: AnyLabels) -> Mask:
+    """The nodes whose labels are known; a row of zeros is known to have none of them."""
+    return np.ones(len(y), dtype=np.bool_) if y.ndim == 2 else y >= 0
 
 
 def from_indices(
@@ -36,8 +45,13 @@ def from_indices(
     return Masks(*masks)
 
 
-def per_class(y: Labels, train: int, val: int, seed: int) -> Masks:
+def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
     """``train`` and ``val`` nodes of each class, the labelled rest is the test part."""
+    if y.ndim == 2:
+        raise InputError(
+            "split 'random' takes nodes of each class, but here a node has several labels: use "
+            "split='random-60'"
+        )
     rng = np.random.Generator(np.random.PCG64(seed))
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for label in range(int(y.max(initial=-1)) + 1):
@@ -53,21 +67,21 @@ def per_class(y: Labels, train: int, val: int, seed: int) -> Masks:
     return from_indices(len(y), *parts)
 
 
-def sixty(y: Labels, seed: int) -> Masks:
+def sixty(y: AnyLabels, seed: int) -> Masks:
     """A fifth of the labelled nodes to validate, a fifth to test, the rest to train."""
-    labelled = np.flatnonzero(y >= 0)
-    if len(labelled) < 3:
+    known = np.flatnonzero(labelled(y))
+    if len(known) < 3:
         raise InputError(
-            f"a random split needs at least 3 labelled nodes, but there are {len(labelled)}: "
+            f"a random split needs at least 3 labelled nodes, but there are {len(known)}: "
             "add labels"
         )
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(labelled)
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(known)
     fifth = max(1, len(order) // 5)
     train, val, test = np.split(order, [len(order) - 2 * fifth, len(order) - fifth])
     return from_indices(len(y), train.tolist(), val.tolist(), test.tolist())
 
 
-def draw(split: str, y: Labels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
+def draw(split: str, y: AnyLabels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
     """The seeded split of that name; ``counts`` are the nodes per class of ``random``.
 
     The generator is seeded by ``seed`` alone, so splits and weight initialisations never share
