@@ -15,13 +15,24 @@ if TYPE_CHECKING:
     from drgcn.data.downloader import download, verify
     from drgcn.data.info import DatasetInfo
     from drgcn.data.loader import load
+    from drgcn.data.union import unite
 
-__all__ = ["DatasetInfo", "Description", "describe", "download", "load", "names", "verify"]
+__all__ = [
+    "DatasetInfo",
+    "Description",
+    "describe",
+    "download",
+    "load",
+    "names",
+    "unite",
+    "verify",
+]
 
 _HOMES = {
     "DatasetInfo": "drgcn.data.info",
     "download": "drgcn.data.downloader",
     "load": "drgcn.data.loader",
+    "unite": "drgcn.data.union",
     "verify": "drgcn.data.downloader",
 }
 

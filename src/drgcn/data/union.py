@@ -1,0 +1,157 @@
+"""``unite``: lists of graphs, as inductive datasets come, made into the one graph to train on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from drgcn.data.assemble import assemble
+from drgcn.data.checks import checked_pairs
+from drgcn.data.edges import UNUSED
+from drgcn.data.features import Features
+from drgcn.data.labels import from_matrix, from_numbers
+from drgcn.data.npz import numeric_matrix
+from drgcn.data.pieces import Piece, join
+from drgcn.data.splits import AnyLabels
+from drgcn.data.tensors import as_array, as_features
+from drgcn.data.unseen import warn_of_unseen_classes
+from drgcn.errors import DrgcnWarning, InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class _Stored(NamedTuple):
+    """A graph as it was given: its labels a matrix, whatever they mean."""
+
+    x: Features
+    y: npt.NDArray[Any]
+    pairs: npt.NDArray[np.int64]
+
+
+def unite(
+    train: Sequence[Data],
+    val: Sequence[Data],
+    test: Sequence[Data],
+    *,
+    normalize: str = "none",
+    name: str = "union",
+) -> Data:
+    """The disjoint union of training, validation and test graphs, ready for :func:`drgcn.fit`.
+
+    The result has the form of ``load("ppi")`` and ``load("twitch")``: ``graph`` is the number of
+    each node's graph, ``graph_names`` their names (``train-0``, ...), the three masks are true on
+    all labelled nodes of the part's graphs. Edges become undirected, without loops and repeated
+    edges; their weights and features are not kept.
+
+    Args:
+        train: Graphs to train on, each with ``x``, ``edge_index`` and ``y``: one class number a
+            node (-1 for none), or a row of zeros and ones a node for several labels at once. A
+            PyG dataset such as ``PPI(root, split="train")`` may be given as it is.
+        val: Graphs to validate on.
+        test: Graphs to test on.
+        normalize: ``"row"``, ``"standard"`` (by the training nodes) or ``"none"``.
+        name: A name for the record, ``data.dataset``.
+
+    Example:
+        >>> graph = load("wine")
+        >>> data = unite([graph, graph], [graph], [graph])
+        >>> data.graph.bincount().tolist(), int(data.train_mask.sum())
+        ([178, 178, 178, 178], 356)
+
+    Raises:
+        InputError: If a list is empty, or the graphs do not fit together.
+    """
+    parts = {"train": _listed(train, "train"), "val": _listed(val, "val")}
+    parts["test"] = _listed(test, "test")
+    graphs = {
+        f"{part} graph {number}": graph
+        for part, listed in parts.items()
+        for number, graph in enumerate(listed)
+    }
+    unused = [key for key in UNUSED if any(key in graph for graph in graphs.values())]
+    if unused:
+        warnings.warn(
+            f"{' and '.join(unused)} of the graphs are not used", DrgcnWarning, stacklevel=2
+        )
+    stored = {source: _checked(graph, source) for source, graph in graphs.items()}
+    pieces, class_names = _pieces(stored)
+    rest = iter(pieces)
+    raw = join(
+        {part: list(islice(rest, len(listed))) for part, listed in parts.items()},
+        split="given",
+        class_names=class_names,
+        feature_source="own",
+    )
+    for part, mask in raw.masks._asdict().items():
+        if not mask.any():
+            raise InputError(f"the {part} graphs have no labelled node: label some, or add graphs")
+    warn_of_unseen_classes(raw, name, stacklevel=3)
+    return assemble(raw, name=name, normalize=normalize, as_sparse=False)
+
+
+def _pieces(stored: dict[str, _Stored]) -> tuple[list[Piece], tuple[str, ...]]:
+    """The graphs with labels in one numbering, and the names of the classes."""
+    first, reference = next(iter(stored.items()))
+    for source, graph in stored.items():
+        for word, here, there in (
+            ("features", graph.x, reference.x),
+            ("labels a node", graph.y, reference.y),
+        ):
+            if here.shape[1] != there.shape[1]:
+                raise InputError(
+                    f"{source} has {here.shape[1]} {word}, but {first} has {there.shape[1]}: all "
+                    "graphs must have the same"
+                )
+    together = np.concatenate([graph.y for graph in stored.values()])
+    y: AnyLabels
+    if together.shape[1] == 1:
+        y, class_names = from_numbers(together, len(together), "the graphs")
+    else:
+        y, class_names = from_matrix(together, len(together), "the graphs")
+    stops = np.cumsum([len(graph.y) for graph in stored.values()]).tolist()
+    pieces = [
+        Piece(graph.x, y[stop - len(graph.y) : stop], graph.pairs)
+        for graph, stop in zip(stored.values(), stops, strict=True)
+    ]
+    return pieces, class_names
+
+
+def _listed(graphs: Any, part: str) -> list[Data]:
+    from torch_geometric.data import Data
+
+    if isinstance(graphs, Data):
+        raise InputError(f"{part} must be a list of graphs, not one: write [graph]")
+    listed = list(graphs)
+    if not listed:
+        raise InputError(f"{part} has no graphs: each of train, val and test needs one or more")
+    for number, graph in enumerate(listed):
+        if not isinstance(graph, Data):
+            raise InputError(
+                f"{part} graph {number} must be a PyG Data, not a {type(graph).__name__}"
+            )
+    return listed
+
+
+def _checked(graph: Data, source: str) -> _Stored:
+    for key in ("x", "edge_index", "y"):
+        if not isinstance(getattr(graph, key, None), torch.Tensor):
+            raise InputError(
+                f"{source} has no {key}: every graph needs the tensors x, edge_index and y"
+            )
+    x = numeric_matrix(as_features(graph.x, source), source)
+    y = as_array(graph.y, source)
+    nodes = x.shape[0]
+    if not nodes or y.ndim not in (1, 2) or len(y) != nodes:
+        raise InputError(
+            f"{source} must have features and labels of the same nodes, but x is "
+            f"{tuple(x.shape)} and y is {tuple(y.shape)}"
+        )
+    pairs = checked_pairs(as_array(graph.edge_index, source), nodes, source)
+    return _Stored(x, y.reshape(nodes, -1), pairs)
