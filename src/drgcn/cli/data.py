@@ -60,12 +60,17 @@ def info(
         return
     table = Table(show_header=False)
     for key, value in facts.items():
-        if value not in ("", None, {}, []):
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            table.add_row(
-                key.replace("_", " "), f"{shown:,}" if isinstance(shown, int) else str(shown)
-            )
+        if value is not False and value not in ("", None, {}, []):
+            table.add_row(key.replace("_", " "), _shown(value))
     Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is True:
+        return "yes"
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:20])) + (", ..." if len(value) > 20 else "")
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @app.command("verify")
@@ -81,7 +86,7 @@ def verify(name: Name, data_root: DataRoot = None, json: Json = False) -> None:
     else:
         for path, state in states:
             print(f"{state:<10} {path}")
-    if any(state != "ok" for _, state in states):
+    if any(state in ("missing", "different") for _, state in states):
         raise typer.Exit(1)
 
 

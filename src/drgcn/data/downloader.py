@@ -14,7 +14,7 @@ from typing import Literal
 from drgcn.data.catalog import Description, PublishedFile, describe
 from drgcn.errors import InputError, MissingDataError
 
-Status = Literal["ok", "missing", "different"]
+Status = Literal["ok", "missing", "different", "unknown"]
 
 _logger = logging.getLogger(__name__)
 
@@ -48,18 +48,29 @@ def download(
         MissingDataError: If files are missing and cannot be fetched.
     """
     description, folder = describe(name), data_root(root)
-    states = verify(name, folder)
+    files, states = files_of(description, folder), verify(name, folder)
     wanted = [
-        file for file, (_, state) in zip(description.files, states, strict=True) if state != "ok"
+        file
+        for file, (_, state) in zip(files, states, strict=True)
+        if state in ("missing", "different")
     ]
     _fetch(description, wanted, folder, offline, base_url)
-    return [folder / file.path for file in description.files]
+    return [folder / file.path for file in files]
 
 
 def verify(name: str, root: str | PathLike[str] | None = None) -> list[tuple[str, Status]]:
-    """Each file of a dataset with ``"ok"``, ``"missing"`` or ``"different"`` (another digest)."""
+    """Each file of a dataset with ``"ok"``, ``"missing"`` or ``"different"`` (another digest).
+
+    A file that is there but whose published digest is not known is ``"unknown"``.
+    """
     folder = data_root(root)
-    return [(file.path, _status(folder, file)) for file in describe(name).files]
+    return [(file.path, _status(folder, file)) for file in files_of(describe(name), folder)]
+
+
+def files_of(description: Description, root: Path) -> tuple[PublishedFile, ...]:
+    """A dataset's files, in the layout of which the larger share is there."""
+    first, other = description.files, description.other_files
+    return other if _share_there(other, root) > _share_there(first, root) else first
 
 
 def ensure(
@@ -68,7 +79,7 @@ def ensure(
     """Fetch the files of a dataset that are absent, among those whose path has a prefix."""
     absent = [
         file
-        for file in description.files
+        for file in files_of(description, root)
         if file.path.startswith(prefixes) and not (root / file.path).is_file()
     ]
     _fetch(description, absent, root, offline, None)
@@ -88,12 +99,32 @@ def _fetch(
     if wanted and (offline or by_hand):
         listed = ", ".join(file.path for file in (wanted if offline else by_hand))
         reason = "and the network is not to be used" if offline else "and have no direct link"
+        home, instead = _homes(description, wanted)
         raise MissingDataError(
             f"{description.name} needs files that are not under {root} {reason}: {listed}; fetch "
-            f"them from {description.home} and put them at these paths"
+            f"them from {home} and put them at these paths{instead}"
         )
     for file, url in links.items():
         _retrieve(file, str(url), root)
+
+
+def _homes(description: Description, wanted: list[PublishedFile]) -> tuple[str, str]:
+    """Where the files come from, and the words about the other layout if there is one."""
+    layouts = [
+        (description.home, description.files),
+        (description.other_home, description.other_files),
+    ]
+    if wanted[0] in description.other_files:
+        layouts.reverse()
+    (home, _), (other_home, others) = layouts
+    if not others:
+        return home, ""
+    listed = ", ".join(file.path for file in others)
+    return home, f"; or put there, from {other_home}, all of these instead: {listed}"
+
+
+def _share_there(files: tuple[PublishedFile, ...], root: Path) -> float:
+    return sum((root / file.path).is_file() for file in files) / max(len(files), 1)
 
 
 def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
@@ -109,7 +140,8 @@ def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
     _logger.info("fetching %s", url)
     try:
         with _quiet(pooch.get_logger()):
-            pooch.retrieve(url, f"sha256:{file.sha256}", fname=target.name, path=target.parent)
+            digest = f"sha256:{file.sha256}" if file.sha256 else None
+            pooch.retrieve(url, digest, fname=target.name, path=target.parent)
     except ValueError:
         raise InputError(
             f"what {url} sent is not the published {file.path}: its SHA-256 differs, so it was "
@@ -136,6 +168,8 @@ def _status(root: Path, file: PublishedFile) -> Status:
     path = root / file.path
     if not path.is_file():
         return "missing"
+    if file.sha256 is None:
+        return "unknown"
     with path.open("rb") as stream:
         same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
     return "ok" if same else "different"

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drgcn.data import planetoid, planted, refined, tables, twitch
+from drgcn.data import planetoid, planted, ppi, refined, tables, twitch
 from drgcn.data.assemble import RawGraph, assemble
 from drgcn.data.catalog import Description, describe, names
 from drgcn.data.checks import Parts, checked
@@ -36,7 +36,8 @@ def load(
     """Load a dataset of the catalogue, or your own data, as one PyG ``Data``.
 
     The graph is undirected (both directions, sorted), without loops and repeated edges. ``y``
-    is -1 where a label is unknown. ``data.dataset`` is a :class:`drgcn.data.DatasetInfo` that
+    is -1 where a label is unknown; where a node has several labels (``ppi``), it is a matrix of
+    zeros and ones. ``data.dataset`` is a :class:`drgcn.data.DatasetInfo` that
     says what was loaded and what was done to it.
 
     Args:
@@ -117,12 +118,16 @@ def _read(
             if options.get("graph"):
                 return twitch.read_one(root, graphs[0], seed)
             return twitch.read_all(root, chosen)
+        case "ppi":
+            ppi.require_features(root)
     ensure(entry, root, offline=offline)
     match entry.family:
         case "planetoid":
             return planetoid.read(root, entry.name, chosen)
         case "refined":
             return refined.read(root, entry.name, **options)
+        case "ppi":
+            return ppi.read(root)
         case _:
             parts = read_npz(root / entry.files[0].path)
             return checked(parts, chosen, seed, counts=entry.per_class, feature_source="published")
