@@ -8,7 +8,10 @@ import pytest
 MODULES = (
     "drgcn.reweighting",
     "drgcn.insertion",
+    "drgcn.nn.chebyshev",
     "drgcn.nn.gcn",
+    "drgcn.nn.mixhop",
+    "drgcn.nn.mlp",
     "drgcn.data.loader",
     "drgcn.audit.title_features",
 )

@@ -64,8 +64,8 @@ def _largest_eigenvalue(adj: SparseMatrix) -> float:
         return _BOUND
     if nodes <= _LARGEST_DENSE:
         return float(1 - np.linalg.eigvalsh(normalized.toarray())[0])
-    # Not a constant vector to start from: on a regular graph that is an eigenvector, and the
-    # search would never leave it.
+    # A constant vector would not do: on a regular graph it is an eigenvector already, and the
+    # solver would go on from random numbers of its own.
     start = np.random.default_rng(0).standard_normal(nodes)
     try:
         laplacian = identity(nodes, format="csr") - normalized
