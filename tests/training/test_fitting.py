@@ -56,7 +56,7 @@ def test_the_outside_generator_is_neither_read_nor_moved(tiny):
 def test_one_pass_equals_a_plain_loop_over_seeds(tiny):
     """The literal protocol, without dropout so that random streams cannot hide a mistake."""
     result = fit(gcn(tiny, dropout=0.0, reweight="dr"), tiny, [0, 1], epochs=30)
-    x, adj = GCN.prepare(tiny)
+    x, adj, _ = GCN.prepare(tiny)
     for place, seed in enumerate((0, 1)):
         torch.manual_seed(stream_key(seed, "initialisation"))
         model = GCN(tiny.num_features, 8, 4, dropout=0.0, reweight="dr")
@@ -151,7 +151,10 @@ def test_inputs_can_be_given(tiny):
         def forward(self, edge_index, x):
             return self.conv(x, edge_index)
 
-    assert fit(Net, tiny, [0], epochs=3, inputs=(tiny.edge_index, tiny.x)).epochs_run == [3]
+    def swapped(data):
+        return data.edge_index, data.x
+
+    assert fit(Net, tiny, [0], epochs=3, prepare=swapped).epochs_run == [3]
 
 
 def test_progress_is_told(tiny):

@@ -52,7 +52,7 @@ def run_rows(
                     task,
                     completed=now.epochs_done,
                     total=now.epochs_in_all,
-                    now=f"loss {now.train_loss:.3f} val {100 * now.val_accuracy:.1f} %",
+                    now=_words(now),
                 )
 
             try:
@@ -121,6 +121,14 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "rows": rows,
         "verdict": verdict(by_gate) if complete else None,
     }
+
+
+def _words(now: FitProgress) -> str:
+    """Loss and validation, and how many seeds train together where that is not all of them."""
+    words = f"loss {now.train_loss:.3f} val {100 * now.val_accuracy:.1f} %"
+    if now.seeds_at_once == now.seeds:
+        return words
+    return f"{words}, {now.seeds_at_once} of {now.seeds} seeds at once"
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -29,6 +29,8 @@ class NormName(StrEnum):
     none = "none"
     batch = "batch"
     layer = "layer"
+    graph = "graph"
+    pair = "pair"
 
 
 class Rule(StrEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as jsonlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,13 +24,17 @@ from drgcn.cli.options import (
 )
 from drgcn.errors import InputError
 
+_OWN: dict[str, Any] = {"show_default": "the model's own"}
+
 
 def train(
     dataset: Annotated[
         str,
         typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own."),
     ],
-    model: Annotated[str, typer.Option(help="The model: gcn.")] = "gcn",
+    model: Annotated[
+        str, typer.Option(help="The model: gcn, gat, mixhop, chebyshev or mlp.")
+    ] = "gcn",
     reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
     compare: Annotated[
         bool, typer.Option("--compare", help="Run no gate, Dr and both control gates.")
@@ -41,13 +47,25 @@ def train(
     pre_activation: Annotated[
         bool, typer.Option("--pre-activation", help="Activate before each layer.")
     ] = False,
-    epochs: Annotated[int, typer.Option(min=1, help="Budget of epochs.")] = 800,
-    hidden: Annotated[int, typer.Option(min=1, help="Hidden width.")] = 64,
-    layers: Annotated[int, typer.Option(min=1, help="Number of layers.")] = 2,
-    dropout: Annotated[float, typer.Option(min=0, max=0.999, help="Dropout rate.")] = 0.5,
-    lr: Annotated[float, typer.Option(min=0, help="Learning rate of Adam.")] = 0.01,
-    weight_decay: Annotated[float, typer.Option(min=0, help="L2 coefficient.")] = 5e-4,
-    rule: Annotated[Rule, typer.Option(help="Which epoch is tested.")] = Rule.best_validation,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Budget of epochs.", **_OWN)] = None,
+    hidden: Annotated[int | None, typer.Option(min=1, help="Hidden width.", **_OWN)] = None,
+    layers: Annotated[int | None, typer.Option(min=1, help="Number of layers.", **_OWN)] = None,
+    dropout: Annotated[
+        float | None, typer.Option(min=0, max=0.999, help="Dropout rate.", **_OWN)
+    ] = None,
+    lr: Annotated[float | None, typer.Option(min=0, help="Learning rate.", **_OWN)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(min=0, help="L2 coefficient.", **_OWN)
+    ] = None,
+    rule: Annotated[Rule | None, typer.Option(help="Which epoch is tested.", **_OWN)] = None,
+    graphs_per_step: Annotated[
+        int | None,
+        typer.Option(min=1, help="Training graphs in each step.", show_default="all"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Argument of the model's class, as in --set out_heads=8."),
+    ] = None,
     normalize: Annotated[
         str | None,
         typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
@@ -67,36 +85,52 @@ def train(
     Seeds that already have a record in --out are not trained again, and a run that was cut
     off goes on where it was.
 
+    Settings that are not given are those the model was published with on this dataset.
+
     Example: drgcn train cora --split full --compare
     """
-    if model != "gcn":
-        raise InputError(f"Expected --model gcn; found {model!r}. More models are to come.")
     from drgcn.cli.comparing import print_comparison, run_rows
     from drgcn.data import load
-    from drgcn.studies.experiment import Experiment
+    from drgcn.studies.building import build
+    from drgcn.studies.recipes import recipe
 
     use_threads(threads)
     where = use_device(device)
     options: dict[str, Any] = {} if features is None else {"features": str(features)}
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     gates = [Gate.none, Gate.dr, Gate.static, Gate.constant] if compare else [reweight]
-    experiments = [
-        Experiment(
-            dataset=data.dataset.name,
-            split=data.dataset.split,
-            model=model,
-            reweight=None if gate is Gate.none else gate.value,
-            norm=None if norm is NormName.none else norm.value,
-            pre_activation=pre_activation,
-            hidden_channels=hidden,
-            num_layers=layers,
-            dropout=dropout,
-            epochs=epochs,
-            rule=rule.value,
-            lr=lr,
-            weight_decay=weight_decay,
+    changes = {
+        **{"epochs": epochs, "hidden_channels": hidden, "num_layers": layers, "dropout": dropout},
+        **{"lr": lr, "weight_decay": weight_decay, "rule": rule and rule.value},
+        **{"graphs_per_step": graphs_per_step, "pre_activation": pre_activation},
+        **{"norm": None if norm is NormName.none else norm.value},
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    usual = recipe(data.dataset.name, data.dataset.split, model, **given)
+    if hidden is not None and "hidden_channels" in usual.options:
+        raise InputError(
+            f"Expected --set hidden_channels=[20,20,20], one width per power, for {model}; found "
+            f"--hidden {hidden}."
         )
-        for gate in gates
+    usual = replace(usual, options={**usual.options, **_settings(set_ or [])})
+    experiments = [
+        replace(usual, reweight=None if gate is Gate.none else gate.value) for gate in gates
     ]
+    for experiment in experiments:
+        build(experiment, data)  # a wrong setting is found before any work is done
     outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
     print_comparison(data, outcomes, as_json=json)
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Arguments out of ``name=value``, where values are JSON or else words."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"Expected --set name=value; found {pair!r}.")
+        try:
+            found[name] = jsonlib.loads(value)
+        except jsonlib.JSONDecodeError:
+            found[name] = value
+    return found

@@ -27,7 +27,9 @@ class NodeGroups:
 
     graph: Tensor
     size: int
-    _blocks: dict[int, SparsePattern] = field(default_factory=dict, repr=False)
+    _blocks: dict[int, tuple[SparsePattern, SparsePattern]] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(cls, batch: Tensor | NodeGroups | None) -> NodeGroups | None:
@@ -58,13 +60,15 @@ class NodeGroups:
 
         Rows then meet weights of their own graph, ``[graphs * d, k]``, in one product.
         """
-        key = id(x.pattern)
-        if key not in self._blocks:
+        known, blocks = self._blocks.get(id(x.pattern), (None, None))
+        if known is not x.pattern or blocks is None:
             width = x.shape[1]
             col = self.graph[x.pattern.row] * width + x.pattern.col.long()
             shape = (x.shape[0], self.size * width)
-            self._blocks[key] = SparsePattern.from_coordinates(x.pattern.row, col, shape)[0]
-        return SparseMatrix(self._blocks[key], x.values)  # a row's entries keep their order
+            blocks = SparsePattern.from_coordinates(x.pattern.row, col, shape)[0]
+            # With the pattern itself, lest another one be given its address.
+            self._blocks[id(x.pattern)] = (x.pattern, blocks)
+        return SparseMatrix(blocks, x.values)  # a row's entries keep their order
 
     @cached_property
     def _counts(self) -> Tensor:

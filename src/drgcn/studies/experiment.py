@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+ModelName = Literal["gcn", "gat", "mixhop", "chebyshev", "mlp"]
 RuleName = Literal["best-validation", "rising-loss", "patience"]
+OptimizerName = Literal["adam", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,15 @@ class Experiment:
     """One row of a table on one dataset.
 
     Seeds, device and number of threads are not part of it: they say how often and where it
-    was run. Defaults are those of the paper's full-batch GCN.
+    was run. Defaults are those of the paper's full-batch GCN; :func:`drgcn.studies.recipes.recipe`
+    has those of the other models.
+
+    Attributes:
+        options: Further arguments of the model's class, such as ``{"out_heads": 8}``.
+        patience: Epochs that the rule waits for something better; its own number if not given.
+        lr_cut_every: Epochs after which one hundredth of the initial learning rate is taken off,
+            again and again; never if not given.
+        graphs_per_step: Training graphs in each step, on data of several graphs; all if not given.
     """
 
     dataset: str
@@ -31,6 +41,11 @@ class Experiment:
     rule: RuleName = "best-validation"
     lr: float = 0.01
     weight_decay: float = 5e-4
+    options: dict[str, Any] = field(default_factory=dict)
+    optimizer: OptimizerName = "adam"
+    patience: int | None = None
+    lr_cut_every: int | None = None
+    graphs_per_step: int | None = None
 
     @property
     def label(self) -> str:
@@ -44,18 +59,6 @@ class Experiment:
             parts.append(self.reweight)
         return " + ".join(parts)
 
-    @property
-    def settings(self) -> str:
-        """What departs from the usual training, in words; empty if nothing does."""
-        usual = {field.name: field.default for field in fields(self)}
-        named = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
-        departures = [
-            f"{name.replace('_', ' ')} {value}"
-            for name, value in self.to_dict().items()
-            if name not in named and value != usual[name]
-        ]
-        return ", ".join(departures)
-
     def identity(self, content_hash: str) -> str:
         """A name for this experiment on this very data.
 
@@ -64,11 +67,17 @@ class Experiment:
         Settings at their default are left out, so that a setting added later does not rename
         what was run before it existed.
         """
-        usual = {field.name: field.default for field in fields(self)}
-        chosen = {name: value for name, value in self.to_dict().items() if value != usual[name]}
+        chosen = departures(self, Experiment("", ""))
         facts = json.dumps([chosen, content_hash], sort_keys=True)
         return hashlib.sha256(facts.encode()).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
+
+
+def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
+    """The settings in which an experiment differs from another, by name."""
+    expected = usual.to_dict()
+    found = experiment.to_dict()
+    return {name: value for name, value in found.items() if value != expected[name]}

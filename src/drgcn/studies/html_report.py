@@ -13,6 +13,7 @@ from jinja2 import Environment
 from drgcn.studies.comparison import Results, gain, summarize, verdict
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
+from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord
 from drgcn.studies.tables import Row, gate_groups
 
@@ -51,8 +52,8 @@ def _section(gates: dict[str | None, Row]) -> dict[str, Any]:
 
 
 def _training(experiment: Experiment) -> str:
-    return f" Departing from the usual training: {experiment.settings}." * bool(
-        experiment.settings
+    return f" Departing from the usual training: {unusual(experiment)}." * bool(
+        unusual(experiment)
     )
 
 

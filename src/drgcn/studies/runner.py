@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import UndefinedStability
-from drgcn.nn import GCN
+from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.stability import stability_k
+from drgcn.studies.building import build
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.run_record import RunRecord, SeedResult, load_records
@@ -24,16 +27,19 @@ from drgcn.training import (
     Patience,
     Progress,
     RisingLoss,
+    StepwiseDecay,
+    StoppingRule,
     clear_checkpoint,
     fit,
 )
+from drgcn.training.task import Task
 
-_RULES = {"best-validation": BestValidation, "rising-loss": RisingLoss, "patience": Patience}
+_OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _DATA_FACTS = (
     *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
     *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
 )
-_CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800)
+_CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
 
 
 @dataclass(frozen=True)
@@ -89,18 +95,15 @@ def run(
     return Outcome(experiment, wanted, paths, missing)
 
 
-def build(experiment: Experiment, data: Data) -> GCN:
-    """The model of an experiment, for the widths of ``data``."""
-    return GCN(
-        data.num_features,
-        experiment.hidden_channels,
-        data.dataset.classes,
-        experiment.num_layers,
-        dropout=experiment.dropout,
-        norm=experiment.norm,  # type: ignore[arg-type]
-        reweight=experiment.reweight,  # type: ignore[arg-type]
-        pre_activation=experiment.pre_activation,
-    )
+def stopping_rule(experiment: Experiment) -> StoppingRule:
+    """The rule of an experiment."""
+    match experiment.rule:
+        case "best-validation":
+            return BestValidation(experiment.patience)
+        case "rising-loss":
+            return RisingLoss()
+        case "patience":
+            return Patience() if experiment.patience is None else Patience(experiment.patience)
 
 
 def _train(
@@ -113,33 +116,36 @@ def _train(
     checkpoint_every: float,
 ) -> RunRecord:
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    inputs = tuple(
-        value if value is None else value.to(device) for value in GCN.prepare(data)
-    )
+    cuts = experiment.lr_cut_every
     result = fit(
         lambda: build(experiment, data),
         data,
         seeds,
         epochs=experiment.epochs,
-        rule=_RULES[experiment.rule](),
+        rule=stopping_rule(experiment),
+        optimizer=_OPTIMIZERS[experiment.optimizer],
         lr=experiment.lr,
         weight_decay=experiment.weight_decay,
-        inputs=inputs,
+        schedule=None if cuts is None else StepwiseDecay(cuts),
+        graphs_per_step=experiment.graphs_per_step,
         device=device,
         progress=progress,
         checkpoint=_checkpoint(experiment, data, out),
         checkpoint_every=checkpoint_every,
     )
+    # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
+    task = Task.from_data(data, result.models[0].prepare, device)  # type: ignore[arg-type]
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,
-        data={key: data.dataset.to_dict()[key] for key in _DATA_FACTS},
+        data={key: data.dataset.to_dict()[key] for key in _DATA_FACTS} | {"metric": result.metric},
         environment=environment(device),
         started=started,
         seconds=result.seconds,
         curve_epochs=epochs,
         seeds={
-            seed: _seed_result(result, place, epochs, inputs) for place, seed in enumerate(seeds)
+            seed: _seed_result(result, place, epochs, task.test.inputs)
+            for place, seed in enumerate(seeds)
         },
     )
 
@@ -150,7 +156,7 @@ def _checkpoint(experiment: Experiment, data: Data, out: Path) -> Path:
 
 
 def _seed_result(
-    result: FitResult, place: int, epochs: list[int], inputs: tuple[Tensor | SparseMatrix, ...]
+    result: FitResult, place: int, epochs: list[int], inputs: tuple[Any, ...]
 ) -> SeedResult:
     run_for = result.epochs_run[place]
 
@@ -170,20 +176,32 @@ def _seed_result(
 
 
 @torch.no_grad()
-def layer_stability(
-    model: torch.nn.Module, inputs: tuple[Tensor | SparseMatrix, ...]
-) -> list[float | None]:
+def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[float | None]:
     """K of each layer of a trained model, over all nodes, in evaluation mode.
 
-    ``None`` where K is undefined, as for a layer all of whose inputs have died.
+    With several graphs, the mean over those where K is defined; ``None`` where it nowhere is, as
+    for a layer all of whose inputs have died.
     """
+    groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
     found: list[float | None] = []
     for layer_input, s, _ in model.layers(*inputs):  # type: ignore[operator]
         if s is None:
             continue
-        x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
-        try:
-            found.append(round(stability_k(x, s), 4))
-        except UndefinedStability:
-            found.append(None)
+        if groups is None:
+            x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
+            values = _defined([(x, s)])
+        else:
+            dense = (
+                layer_input.to_dense() if isinstance(layer_input, SparseMatrix) else layer_input
+            )
+            values = _defined([(dense[groups.graph == g], s[g]) for g in range(groups.size)])
+        found.append(round(sum(values) / len(values), 4) if values else None)
     return found
+
+
+def _defined(pairs: list[tuple[Tensor, Tensor]]) -> list[float]:
+    values = []
+    for x, s in pairs:
+        with contextlib.suppress(UndefinedStability):
+            values.append(stability_k(x, s))
+    return values

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.published import published
+from drgcn.studies.recipes import MODELS, unusual
 from drgcn.studies.run_record import RunRecord, SeedResult
 
 Row = tuple[RunRecord, dict[int, SeedResult]]
@@ -33,14 +34,13 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
     ]
     for record, seeds in merge(records):
         summary = summarize(seeds)
-        printed = published(record.experiment)
         k = " ".join("-" if value != value else f"{value:.2f}" for value in summary.k)
         cells = [
-            record.data["name"],
+            data_name(record),
             record.data["split"],
             _row_name(record),
             _accuracy(seeds),
-            "" if printed is None else str(printed),
+            published_cell(record),
             k,
             str(summary.seeds),
             str(record.environment["device"]),
@@ -62,19 +62,33 @@ def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
 def gate_table(records: Sequence[RunRecord]) -> str:
     """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
     lines = [
-        "| dataset | split | plain | Dr | static gate | constant gate | Dr - plain [95 %] "
+        "| dataset | split | model | plain | Dr | static gate | constant gate | Dr - plain [95 %] "
         "| paper: plain | paper: Dr |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for rows in gate_groups(records):
         if {None, "dr", "static", "constant"} <= rows.keys():
-            data = rows[None][0].data
-            means = [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
-            printed = [published(rows[gate][0].experiment) for gate in (None, "dr")]
-            cells = [data["name"], data["split"], *means, str(gain(rows["dr"][1], rows[None][1]))]
-            cells += ["" if number is None else str(number) for number in printed]
+            plain = rows[None][0]
+            cells = [data_name(plain), plain.data["split"], _row_name(plain)]
+            cells += [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
+            cells += [str(gain(rows["dr"][1], rows[None][1]))]
+            cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def data_name(record: RunRecord) -> str:
+    """The dataset's name, with a word where its features are not the published ones."""
+    rebuilt = str(record.data.get("feature_source", "")).startswith("rebuilt")
+    return f"{record.data['name']} (rebuilt features)" if rebuilt else str(record.data["name"])
+
+
+def published_cell(record: RunRecord) -> str:
+    """The published number; in brackets where it was reached on other features."""
+    printed = published(record.experiment)
+    if printed is None:
+        return ""
+    return f"({printed})" if data_name(record) != record.data["name"] else str(printed)
 
 
 def _accuracy(seeds: dict[int, SeedResult]) -> str:
@@ -83,18 +97,19 @@ def _accuracy(seeds: dict[int, SeedResult]) -> str:
 
 
 def _row_name(record: RunRecord) -> str:
-    settings = record.experiment.settings
+    settings = unusual(record.experiment)
     return record.experiment.label + (f" ({settings})" if settings else "")
 
 
-def _order(record: RunRecord) -> tuple[str, str, bool, str, int, str]:
+def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, str]:
     experiment = record.experiment
     gate = {None: "0", "dr": "1", "static": "2", "constant": "3"}[experiment.reweight]
     return (
         record.data["split"],
         record.data["name"],
+        MODELS.index(experiment.model),
         experiment.pre_activation,
         experiment.norm or "",
-        -experiment.hidden_channels,
+        unusual(experiment),
         gate,
     )

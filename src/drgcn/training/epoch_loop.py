@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,18 @@ _REPORT_EVERY = 0.2  # seconds
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a pass stands; loss and accuracy are means over the seeds still training."""
+    """Where a pass stands; loss and accuracy are means over the seeds still training.
+
+    ``seeds_at_once`` of the ``seeds`` in all are trained now: the rest wait, on a GPU for want
+    of memory.
+    """
 
     epochs_done: int
     epochs_in_all: int
     train_loss: float
     val_accuracy: float
+    seeds_at_once: int
+    seeds: int
 
 
 class EpochLoop:
@@ -32,7 +38,7 @@ class EpochLoop:
 
     Args:
         epochs: Budget of each block.
-        blocks: How many blocks there will be.
+        blocks: The seeds of each block.
         progress: Called a few times a second.
         checkpoint: Where to save the state, one file per block.
         checkpoint_every: Seconds between two saves.
@@ -42,7 +48,7 @@ class EpochLoop:
     def __init__(
         self,
         epochs: int,
-        blocks: int,
+        blocks: Sequence[tuple[int, ...]],
         progress: Callable[[Progress], None] | None = None,
         checkpoint: Path | str | None = None,
         checkpoint_every: float = 10.0,
@@ -104,8 +110,10 @@ class EpochLoop:
         self.progress(
             Progress(
                 epochs_done=self.finished * self.epochs + epoch,
-                epochs_in_all=self.blocks * self.epochs,
+                epochs_in_all=len(self.blocks) * self.epochs,
                 train_loss=float(trainer.curve("train_loss")[epoch - 1][active].mean()),
                 val_accuracy=float(trainer.curve("val_accuracy")[epoch - 1][active].mean()),
+                seeds_at_once=len(trainer.stack.seeds),
+                seeds=sum(map(len, self.blocks)),
             )
         )

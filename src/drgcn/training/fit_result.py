@@ -24,6 +24,7 @@ class FitResult:
         curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch.
         models: Ordinary modules with the kept weights, in evaluation mode.
         seconds: Wall time of the training.
+        metric: What "accuracy" is: the share of right predictions, or micro-F1 for many labels.
     """
 
     seeds: tuple[int, ...]
@@ -34,6 +35,7 @@ class FitResult:
     curves: dict[str, list[Tensor]] = field(repr=False)
     models: list[torch.nn.Module] = field(repr=False)
     seconds: float
+    metric: str = "accuracy"
 
     def select(self, seeds: Sequence[int]) -> FitResult:
         """The results of some of the seeds."""
@@ -54,5 +56,6 @@ class FitResult:
             seeds=tuple(seed for part in parts for seed in part.seeds),
             curves=curves,
             seconds=sum(part.seconds for part in parts),
+            metric=parts[0].metric,
             **joined,
         )

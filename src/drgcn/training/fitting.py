@@ -15,11 +15,11 @@ from drgcn.errors import DrgcnError, InputError
 from drgcn.training.epoch_loop import EpochLoop, Progress
 from drgcn.training.fit_result import FitResult
 from drgcn.training.model_stack import ModelStack
-from drgcn.training.objective import accuracy
+from drgcn.training.schedule import StepwiseDecay
+from drgcn.training.seed_chunks import seed_blocks, seeds_that_fit
 from drgcn.training.stopping import BestValidation, StoppingRule
-from drgcn.training.trainer import CURVES, Target, Trainer
-
-CPU_LANES = 4
+from drgcn.training.task import Prepare, Task
+from drgcn.training.trainer import CURVES, Trainer
 
 
 def fit(
@@ -32,8 +32,11 @@ def fit(
     optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
     lr: float = 0.01,
     weight_decay: float = 5e-4,
-    inputs: tuple[Any, ...] | None = None,
+    schedule: StepwiseDecay | None = None,
+    prepare: Prepare | None = None,
+    graphs_per_step: int | None = None,
     device: torch.device | str = "cpu",
+    seeds_at_once: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: float = 10.0,
@@ -45,17 +48,25 @@ def fit(
 
     Args:
         make_model: Builds one model. A model may offer ``prepare(data)``, which returns the
-            arguments of its ``forward``, and ``regularized_parameters()``.
-        data: A graph with ``y`` and the three masks.
+            arguments of its ``forward``, ``regularized_parameters()``, or, as a regulariser of
+            its own, ``penalty(weight_decay)``.
+        data: A graph with ``y`` and the three masks; or several, with ``graph`` [nodes] as
+            :func:`drgcn.data.unite` joins them, for inductive training. ``y`` [nodes] holds
+            classes, ``y`` [nodes, labels] zeros and ones.
         seeds: The seeds, from 0.
         epochs: Budget of epochs.
         rule: Which epoch to test and when to stop. (default: :class:`BestValidation`)
         optimizer: Class of an elementwise optimiser.
         lr: Learning rate.
         weight_decay: L2 coefficient, on ``regularized_parameters()`` or else on everything.
-        inputs: Arguments of ``forward``. (default: ``prepare(data)`` or else
-            ``(data.x, data.edge_index)``)
+        schedule: How the learning rate changes. (default: not at all)
+        prepare: Makes the arguments of ``forward`` from a graph. (default: the model's own, or
+            else ``(data.x, data.edge_index)``)
+        graphs_per_step: Training graphs in each step of an epoch, if ``data`` holds several.
+            (default: all)
         device: Where to train. On CUDA an epoch is replayed as one graph.
+        seeds_at_once: On CUDA, at most so many seeds in one pass. (default: as many as free
+            memory holds, found by trying)
         progress: Called now and then with a :class:`Progress`.
         checkpoint: Where the state is saved, one file per block of seeds, so that the same
             call goes on after a kill. Store the results, then call :func:`clear_checkpoint`.
@@ -69,51 +80,47 @@ def fit(
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise InputError(f"Expected distinct seeds from 0 upwards; found {list(seeds)}.")
     device = torch.device(device)
-    train, val, test = (_nodes(data, part).to(device) for part in ("train", "val", "test"))
-    if inputs is None:
-        with torch.random.fork_rng(devices=[]):
-            prepare = getattr(make_model(), "prepare", None)
-        inputs = prepare(data) if prepare else (data.x, data.edge_index)
-    inputs = tuple(v.to(device) if hasattr(v, "to") else v for v in inputs)
-    blocks = seed_blocks(seeds, device)
-    settings = (epochs, rule or BestValidation(), optimizer.__name__, lr, weight_decay)
-    fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
-    loop = EpochLoop(epochs, len(blocks), progress, checkpoint, checkpoint_every, fingerprint)
-    results = []
-    for block in blocks:
-        trainer = Trainer(
-            ModelStack(make_model, block, inputs, device),
-            Target(data.y.to(device), train, val),
-            rule or BestValidation(),
+    chosen_rule = rule or BestValidation()
+    task = Task.from_data(data, prepare or _own_prepare(make_model), device, graphs_per_step)
+
+    def make_trainer(block: tuple[int, ...]) -> Trainer:
+        return Trainer(
+            ModelStack(make_model, block, task.train[0].inputs, device),
+            task,
+            chosen_rule,
             epochs=epochs,
             optimizer=optimizer,
             lr=lr,
             weight_decay=weight_decay,
+            schedule=schedule,
         )
+
+    if device.type == "cuda" and seeds_at_once is None:
+        seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
+    blocks = seed_blocks(seeds, device, seeds_at_once)
+    training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
+    settings = (*training, graphs_per_step)
+    fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
+    loop = EpochLoop(epochs, blocks, progress, checkpoint, checkpoint_every, fingerprint)
+    results = []
+    for block in blocks:
+        trainer = make_trainer(block)
         seconds = loop.run(trainer)
-        results.append(_test(trainer, test, seconds))
+        results.append(_test(trainer, seconds))
     return FitResult.concatenate(results).select(seeds)
 
 
-def seed_blocks(seeds: tuple[int, ...], device: torch.device) -> list[tuple[int, ...]]:
-    """The seeds that are trained together.
-
-    On CPU a seed always trains in the same lane of the same block of four, whether its
-    neighbours were asked for or not. Vectorised kernels round the last elements of an array
-    differently from the others, so only this makes a seed's numbers the same to the bit. More
-    lanes would be faster for many seeds, fewer for one: docs/decisions.md has the figures.
-    """
-    if device.type != "cpu":
-        return [seeds]
-    starts = sorted({seed - seed % CPU_LANES for seed in seeds})
-    return [tuple(range(start, start + CPU_LANES)) for start in starts]
+def _own_prepare(make_model: Callable[[], torch.nn.Module]) -> Prepare:
+    with torch.random.fork_rng(devices=[]):
+        own = getattr(make_model(), "prepare", None)
+    return own or (lambda data: (data.x, data.edge_index))
 
 
 @torch.no_grad()
-def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
+def _test(trainer: Trainer, seconds: float) -> FitResult:
     """The one look at the test nodes: every seed at the weights its rule kept."""
-    stack = trainer.stack
-    lanes = torch.arange(len(stack.seeds), device=test.device)
+    stack, test, objective = trainer.stack, trainer.task.test, trainer.task.objective
+    lanes = torch.arange(len(stack.seeds), device=test.nodes.device)
     kept_loss = trainer.curve("val_loss")[trainer.best_epoch - 1, lanes]
     lost = (trainer.best_epoch == 0) | ~kept_loss.isfinite()
     if bool(lost.any()):
@@ -125,7 +132,7 @@ def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
     val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
-    test_accuracy = accuracy(stack()[:, test], trainer.target.labels[test])
+    test_accuracy = objective.score(stack(test.inputs)[:, test.nodes], test.labels)
     return FitResult(
         seeds=stack.seeds,
         best_epoch=trainer.best_epoch.tolist(),
@@ -135,6 +142,7 @@ def _test(trainer: Trainer, test: Tensor, seconds: float) -> FitResult:
         curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
+        metric=objective.metric,
     )
 
 
@@ -143,23 +151,10 @@ def _fingerprint(
 ) -> str:
     """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
     digest = hashlib.sha256(repr(settings).encode())
-    for name in ("y", "train_mask", "val_mask", "edge_index", "x"):
+    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph"):
         if isinstance(value := data.get(name), Tensor):
             dense = value if value.layout == torch.strided else value.to_dense()
             digest.update(dense.cpu().numpy().tobytes())
     with torch.random.fork_rng(devices=[]):
         digest.update(repr(make_model()).encode())
     return digest.hexdigest()
-
-
-def _nodes(data: Data, part: str) -> Tensor:
-    mask = data.get(f"{part}_mask")
-    if mask is None or not bool(mask.any()):
-        raise InputError(
-            f"Expected data.{part}_mask to mark at least one node; found "
-            f"{'no such mask' if mask is None else 'an empty one'}. Give all three node sets."
-        )
-    nodes = mask.nonzero().flatten()
-    if bool((data.y[nodes] < 0).any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some have y < 0.")
-    return nodes

@@ -22,7 +22,7 @@ class ModelStack:
         make_model: Builds the model; its initialisation draws from torch's generator, which
             is set from each seed in turn.
         seeds: One model is built for each.
-        inputs: What the models are called with.
+        inputs: What the models will be called with; lazy parameters take their shapes from it.
         device: Where they run.
     """
 
@@ -39,7 +39,6 @@ class ModelStack:
                 "Expected make_model to build a new model at every call; it returned one twice."
             )
         self.seeds = tuple(seeds)
-        self.inputs = inputs
         # Functional calls leave their marks on a module's buffers; the stack keeps its own.
         self.template = copy.deepcopy(models[0])
         parameters, buffers = torch.func.stack_module_state(models)
@@ -49,16 +48,32 @@ class ModelStack:
         }
         self.buffers: dict[str, Tensor] = buffers
 
-    def __call__(self, keys: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: tuple[Any, ...], keys: Tensor | None = None) -> Tensor:
         """Outputs of all models ``[seeds, ...]``: training mode with ``keys`` for dropout
         ``[seeds]``, evaluation mode without."""
         self.template.train(keys is not None)
         if keys is None:
-            return torch.vmap(self._forward)(self.parameters, self.buffers)
+            return torch.vmap(lambda p, b: self._forward(p, b, inputs))(*self._lanes())
         # Randomness other than dropout (AlphaDropout, say) differs between seeds, but comes from
         # torch's generator and so depends on which seeds run together.
-        run = torch.vmap(self._seeded_forward, randomness="different")
-        return run(self.parameters, self.buffers, keys)
+
+        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor) -> Tensor:
+            with SeededDropout(key):
+                return self._forward(parameters, buffers, inputs)
+
+        return torch.vmap(run, randomness="different")(*self._lanes(), keys)
+
+    def penalty(self, weight_decay: float) -> Tensor | None:
+        """The models' own regularisers ``[seeds]``, if they have one."""
+        if not hasattr(self.template, "penalty"):
+            return None
+        view = _Penalty(self.template)
+
+        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+            state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
+            return torch.func.functional_call(view, state, (weight_decay,))
+
+        return torch.vmap(run)(*self._lanes())
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, stacked; the tensors themselves, not copies."""
@@ -78,9 +93,17 @@ class ModelStack:
         model.load_state_dict({k: v[index] for k, v in self.state().items() if k in state})
         return model
 
-    def _forward(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+    def _lanes(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return self.parameters, self.buffers
+
+    def _forward(
+        self,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        inputs: tuple[Any, ...],
+    ) -> Tensor:
         try:
-            return torch.func.functional_call(self.template, (parameters, buffers), self.inputs)
+            return torch.func.functional_call(self.template, (parameters, buffers), inputs)
         except RuntimeError as error:
             if "vmap" not in str(error):
                 raise
@@ -90,11 +113,16 @@ class ModelStack:
                 f"dropout_edge, are the usual reason ({str(error).splitlines()[0]})"
             ) from error
 
-    def _seeded_forward(
-        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor
-    ) -> Tensor:
-        with SeededDropout(key):
-            return self._forward(parameters, buffers)
+
+class _Penalty(torch.nn.Module):
+    """A model seen through its regulariser: functional calls know ``forward`` alone."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, weight_decay: float) -> Tensor:
+        return self.model.penalty(weight_decay)  # type: ignore[operator]
 
 
 def _build(

@@ -33,24 +33,32 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class BestValidation:
-    """Trains the whole budget and keeps the first epoch of the highest validation accuracy."""
+    """Keeps the first epoch of the highest validation accuracy, within the whole budget or until
+    ``patience`` epochs in a row brought nothing better."""
 
     # NOTE[PAPER] "the model that performs best within 800 training epochs on the validation
     # set": best is taken as highest accuracy, and the first of equals.
 
+    patience: int | None = None
     penalized_loss: bool = False
 
     def start(self, seeds: int, device: torch.device) -> State:
         """The state before the first epoch."""
-        return {"best": torch.full((seeds,), -1.0, device=device)}
+        return {
+            "best": torch.full((seeds,), -1.0, device=device),
+            "waited": torch.zeros(seeds, dtype=torch.int64, device=device),
+        }
 
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Keeps strict improvements; never stops."""
+        """Keeps strict improvements; stops when patience is at an end."""
         keep = accuracy > state["best"]
         state["best"].copy_(torch.maximum(state["best"], accuracy))
-        return keep, torch.zeros_like(keep)
+        state["waited"].copy_(torch.where(keep, 0, state["waited"] + 1))
+        if self.patience is None:
+            return keep, torch.zeros_like(keep)
+        return keep, state["waited"] >= self.patience
 
 
 @dataclass(frozen=True)

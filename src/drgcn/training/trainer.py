@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from drgcn.training.model_stack import ModelStack
-from drgcn.training.objective import accuracy, cross_entropy, l2_penalty
+from drgcn.training.objective import l2_penalty
+from drgcn.training.schedule import StepwiseDecay
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.streams import step_key, stream_key
+from drgcn.training.task import Task
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")
-
-
-@dataclass(frozen=True)
-class Target:
-    """Labels of all nodes, and the nodes to train and to validate on."""
-
-    labels: Tensor
-    train: Tensor
-    val: Tensor
 
 
 class Trainer:
@@ -33,39 +25,49 @@ class Trainer:
 
     Args:
         stack: The models.
-        target: What they learn.
+        task: What they learn.
         rule: When to keep weights and when to stop.
         epochs: The budget.
         optimizer: An optimiser class that works elementwise, as torch's own do.
         lr: Learning rate.
-        weight_decay: L2 coefficient of the regularised parameters.
+        weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
+            models' own penalty.
+        schedule: How the learning rate changes; constant if not given.
     """
 
     def __init__(
         self,
         stack: ModelStack,
-        target: Target,
+        task: Task,
         rule: StoppingRule,
         *,
         epochs: int,
         optimizer: type[torch.optim.Optimizer],
         lr: float,
         weight_decay: float,
+        schedule: StepwiseDecay | None = None,
     ) -> None:
-        self.stack, self.target, self.rule = stack, target, rule
+        self.stack, self.task, self.rule = stack, task, rule
         self.weight_decay = weight_decay
-        seeds, device = len(stack.seeds), target.labels.device
+        self.schedule, self.initial_lr = schedule, lr
+        seeds, device = len(stack.seeds), task.val.labels.device
         regularized = stack.regularized_names()
         self.regularized = [p for name, p in stack.parameters.items() if name in regularized]
         others = [p for name, p in stack.parameters.items() if name not in regularized]
+        self.own_penalty = hasattr(stack.template, "penalty")
         groups = [
-            {"params": self.regularized, "weight_decay": weight_decay},
+            {
+                "params": self.regularized,
+                "weight_decay": 0.0 if self.own_penalty else weight_decay,
+            },
             {"params": others, "weight_decay": 0.0},
         ]
         # On CUDA: state on the device, so that a step can be recorded, and few kernels.
         known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
         options: dict[str, Any] = {name: True for name in ("capturable", "fused") if name in known}
-        self.optimizer = optimizer([g for g in groups if g["params"]], lr=lr, **options)  # type: ignore[call-arg]
+        # A learning rate that changes is a tensor too, so that recorded epochs see it change.
+        rate = lr if schedule is None else torch.tensor(lr, device=device)
+        self.optimizer = optimizer([g for g in groups if g["params"]], lr=rate, **options)  # type: ignore[call-arg]
 
         keys = [stream_key(seed, "dropout") for seed in stack.seeds]
         self.dropout_keys = torch.tensor(keys, device=device)
@@ -80,7 +82,11 @@ class Trainer:
     def run_epoch(self) -> None:
         """Trains every seed for one epoch and takes in what the validation nodes say."""
         self.epoch += 1
-        train_loss = self._step()
+        if self.schedule is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"].copy_(self.initial_lr * self.schedule.factor(self.epoch))
+        losses = [self._step(number) for number in range(len(self.task.train))]
+        train_loss = torch.stack(losses).mean(0)
         val_loss, val_accuracy = self._validate()
         keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, val_accuracy)
         keep = keep & self.active
@@ -134,12 +140,16 @@ class Trainer:
             mask = keep.view(-1, *[1] * (value.dim() - 1))
             torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
-    def _step(self) -> Tensor:
-        scores = self.stack(step_key(self.dropout_keys, self.epoch))[:, self.target.train]
-        loss = cross_entropy(scores, self.target.labels[self.target.train])
-        parameters = [p for p in self.stack.parameters.values() if p.requires_grad]
+    def _step(self, number: int) -> Tensor:
+        part = self.task.train[number]
+        step = (self.epoch - 1) * len(self.task.train) + number + 1
+        scores = self.stack(part.inputs, step_key(self.dropout_keys, step))
+        loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
+        penalty = self.stack.penalty(self.weight_decay)
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
-        gradients = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
+        total = loss.sum() if penalty is None else (loss + penalty).sum()
+        parameters = [p for p in self.stack.parameters.values() if p.requires_grad]
+        gradients = torch.autograd.grad(total, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             # Fused optimisers want gradients laid out as the parameters are.
             parameter.grad = None if gradient is None else gradient.contiguous()
@@ -148,9 +158,13 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self) -> tuple[Tensor, Tensor]:
-        scores = self.stack()[:, self.target.val]
-        labels = self.target.labels[self.target.val]
-        loss = cross_entropy(scores, labels)
+        part, objective = self.task.val, self.task.objective
+        scores = self.stack(part.inputs)[:, part.nodes]
+        loss = objective.loss(scores, part.labels)
         if self.rule.penalized_loss:
-            loss = loss + l2_penalty(self.regularized, self.weight_decay)
-        return loss, accuracy(scores, labels)
+            penalty = self.stack.penalty(self.weight_decay)
+            if penalty is None:
+                loss = loss + l2_penalty(self.regularized, self.weight_decay)
+            else:
+                loss = loss + penalty
+        return loss, objective.score(scores, part.labels)
