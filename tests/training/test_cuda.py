@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from drgcn.data import load
-from drgcn.nn import GCN, normalized_adjacency, spmm
-from drgcn.training import fit
+from drgcn.data import unite
+from drgcn.nn import GAT, GCN, ChebNet, MixHop, SparseMatrix, normalized_adjacency, spmm
+from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.attention import attention_coefficients
+from drgcn.training import StepwiseDecay, fit
 from drgcn.training.epoch_runner import EpochRunner
 
 pytestmark = [
@@ -61,8 +64,8 @@ def test_replayed_epochs_equal_eager_epochs(data, monkeypatch):
 
 def test_models_that_wait_for_the_host_still_train(data):
     class Waiting(GCN):
-        def forward(self, x, adj):
-            out = super().forward(x, adj)
+        def forward(self, *inputs):
+            out = super().forward(*inputs)
             torch.cuda.synchronize()
             return out
 
@@ -73,5 +76,134 @@ def test_models_that_wait_for_the_host_still_train(data):
 def test_the_same_pass_twice_gives_the_same_bits(data):
     make = lambda: GCN(data.num_features, 16, 4, reweight="dr")  # noqa: E731
     first, second = (fit(make, data, range(5), epochs=40, device="cuda") for _ in range(2))
-    for a, b in zip(first.models, second.models, strict=True):
-        assert all(map(torch.equal, a.state_dict().values(), b.state_dict().values()))
+    assert equal_weights(first, second)
+
+
+def equal_weights(first, second):
+    return all(
+        torch.equal(a, b)
+        for one, other in zip(first.models, second.models, strict=True)
+        for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 200])
+def test_lanes_of_a_sparse_product_equal_those_on_cpu(data, k):
+    pattern = neighborhoods(data.edge_index, data.num_nodes)
+    draw = torch.Generator().manual_seed(0)
+    values = torch.randn(2, 3, pattern.nnz, generator=draw, dtype=torch.float64)
+    x = torch.randn(2, 3, data.num_nodes, k, generator=draw, dtype=torch.float64)
+
+    def run(device):
+        there = pattern.to(device)
+        leaves = [t.to(device).requires_grad_() for t in (values, x)]
+        product = torch.vmap(torch.vmap(lambda v, y: spmm(SparseMatrix(there, v), y)))
+        out = product(*leaves)
+        return [t.cpu() for t in (out, *torch.autograd.grad(out.square().sum(), leaves))]
+
+    for here, there in zip(run("cpu"), run("cuda"), strict=True):
+        torch.testing.assert_close(there, here)
+
+
+def test_attention_and_its_gradients_equal_those_on_cpu(data):
+    hub = torch.stack([torch.arange(500), torch.zeros(500, dtype=torch.int64)])
+    edges = torch.cat([data.edge_index, hub], dim=1)  # a neighbourhood of more than one warp
+    pattern = neighborhoods(edges, data.num_nodes)
+    draw = torch.Generator().manual_seed(0)
+    scores = 20 * torch.randn(2, 5, 3, data.num_nodes, generator=draw, dtype=torch.float64)
+    factors = torch.randn(5, 3, pattern.nnz, generator=draw, dtype=torch.float64)
+
+    def run(device):
+        there = pattern.to(device)
+        leaves = [t.to(device).requires_grad_() for t in scores]
+        out = torch.vmap(lambda t, s: attention_coefficients(t, s, there))(*leaves)
+        total = (out * factors.to(device)).sum()
+        return [t.cpu() for t in (out, *torch.autograd.grad(total, leaves))]
+
+    for here, there in zip(run("cpu"), run("cuda"), strict=True):
+        torch.testing.assert_close(there, here)
+
+
+OTHERS = {
+    "gat": lambda data: GAT(data.num_features, 16, 4, reweight="dr"),
+    "gat, averaged": lambda data: GAT(data.num_features, 16, 4, out_heads=8),
+    "gat, ppi form": lambda data: GAT(
+        data.num_features, 16, 4, 3, heads=4, out_heads=6, dropout=0.1, residual=True
+    ),
+    "mixhop": lambda data: MixHop(data.num_features, (6, 6, 6), 4, reweight="dr"),
+    "chebyshev": lambda data: ChebNet(data.num_features, 16, 4),
+    "graph norm": lambda data: GCN(data.num_features, 16, 4, norm="graph"),
+    "pair norm": lambda data: GCN(data.num_features, 16, 4, norm="pair"),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS.keys())
+def test_every_model_is_recorded_and_follows_the_cpu(data, make, caplog):
+    here = fit(lambda: make(data), data, range(3), epochs=30)
+    there = fit(lambda: make(data), data, range(3), epochs=30, device="cuda")
+    assert "cannot be recorded" not in caplog.text
+    for a, b in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(a[:10], b[:10], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["gat", "mixhop", "chebyshev"])
+def test_the_same_pass_of_any_model_twice_gives_the_same_bits(data, name):
+    make = lambda: OTHERS[name](data)  # noqa: E731
+    first, second = (fit(make, data, range(5), epochs=30, device="cuda") for _ in range(2))
+    assert equal_weights(first, second)
+
+
+def test_a_learning_rate_that_changes_does_so_in_recorded_epochs(data, caplog):
+    def run(device):
+        return fit(
+            lambda: MixHop(data.num_features, (6, 6, 6), 4, dropout=0.0, hidden_dropout=0.0),
+            data,
+            range(2),
+            epochs=40,
+            optimizer=torch.optim.SGD,
+            lr=0.5,
+            schedule=StepwiseDecay(every=2, share=0.05),
+            device=device,
+        )
+
+    here, there = run("cpu"), run("cuda")
+    assert "cannot be recorded" not in caplog.text
+    for a, b in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("graphs_per_step", [None, 2])
+def test_several_graphs_and_labels_follow_the_cpu(graphs_per_step, caplog):
+    graphs = [load("planted", nodes=300, seed=seed) for seed in range(5)]
+    for graph in graphs:
+        graph.y = torch.nn.functional.one_hot(graph.y, 4).float()
+    data = unite(graphs[:3], graphs[3:4], graphs[4:])
+
+    def run(device):
+        return fit(
+            lambda: GAT(data.num_features, 16, 4, dropout=0.1, reweight="dr"),
+            data,
+            range(3),
+            epochs=20,
+            graphs_per_step=graphs_per_step,
+            device=device,
+        )
+
+    here, there = run("cpu"), run("cuda")
+    assert there.metric == "micro-F1"
+    assert "cannot be recorded" not in caplog.text
+    for a, b in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(a[:10], b[:10], rtol=1e-3, atol=1e-3)
+
+
+def test_seeds_are_cut_into_passes_when_memory_is_short(data, monkeypatch):
+    make = lambda: GAT(data.num_features, 64, 4)  # noqa: E731
+    seen = []
+    whole = fit(make, data, range(8), epochs=30, device="cuda")
+    real = torch.cuda.mem_get_info
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (150 << 20, real(device)[1]))
+    parts = fit(make, data, range(8), epochs=30, device="cuda", progress=seen.append)
+    assert {now.seeds for now in seen} == {8}
+    assert max(now.seeds_at_once for now in seen) < 8
+    for a, b in zip(whole.curves["train_loss"], parts.curves["train_loss"], strict=True):
+        torch.testing.assert_close(a[:10], b[:10], rtol=1e-3, atol=1e-3)
