@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from drgcn.data import load
-from drgcn.data import unite
+from drgcn.data import load, unite
 from drgcn.nn import GAT, GCN, ChebNet, MixHop, SparseMatrix, normalized_adjacency, spmm
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention import attention_coefficients
