@@ -1,14 +1,16 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv, GraphNorm, PairNorm
 
 from drgcn.data import load
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
+from drgcn.nn.node_groups import NodeGroups
 
 from ..reference import adjacency, dr_block, gcn, layouts
 from .matrices import random_matrix
+from .models import lanes, randomized
 
 NODES, D, HIDDEN, CLASSES = 8, 6, 5, 3
 ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
@@ -354,3 +356,103 @@ def test_loss_falls_in_a_plain_loop(reweight):
 def test_impossible_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         GCN(D, HIDDEN, CLASSES, **options)
+
+
+# Batches of graphs
+
+
+SIZES = (8, 3, 5)
+PER_GRAPH_NORM = pytest.mark.parametrize("norm", [None, "layer", "graph", "pair"])
+LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
+
+
+@pytest.fixture
+def graphs():
+    """Three graphs of different sizes; the last has an isolated node."""
+    generator = torch.Generator().manual_seed(4)
+    made = [Data(x=random_matrix(SIZES[0], D), edge_index=EDGES)]
+    for seed, nodes in enumerate(SIZES[1:], 1):
+        one_way = torch.randint(nodes - 1, (2, 4), generator=generator)
+        edges = torch.cat([one_way, one_way.flip(0)], dim=1)
+        made.append(Data(x=(1 + seed) * random_matrix(nodes, D, seed=seed), edge_index=edges))
+    return made
+
+
+@PRE_ACTIVATION
+@PER_GRAPH_NORM
+@REWEIGHT
+@LAYOUT
+def test_a_batch_equals_graph_by_graph(graphs, layout, reweight, norm, pre_activation):
+    model = random_model(norm=norm, reweight=reweight, pre_activation=pre_activation)
+    batch = Batch.from_data_list(graphs)
+    expected = torch.cat([model(layout(graph.x), graph.edge_index) for graph in graphs])
+    found = model(layout(batch.x), batch.edge_index, batch.batch)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(model(*GCN.prepare(batch)), expected)
+    torch.testing.assert_close(gradients(found, model), gradients(expected, model))
+
+
+@LAYOUT
+def test_every_graph_has_its_own_vector(graphs, layout):
+    model = random_model(reweight="dr")
+    batch = Batch.from_data_list(graphs)
+    together = list(model.layers(layout(batch.x), batch.edge_index, batch.batch))
+    for number, graph in enumerate(graphs):
+        alone = model.layers(layout(graph.x), graph.edge_index)
+        for (_, s, _), (_, own, _) in zip(together, alone, strict=True):
+            assert s.shape[0] == len(graphs)
+            torch.testing.assert_close(s[number], own)
+    assert not torch.allclose(together[0][1][0], together[0][1][1])
+
+
+def test_batch_norm_is_over_the_whole_batch(graphs):
+    model = random_model(num_layers=1, norm="batch")  # in training mode
+    batch = Batch.from_data_list(graphs)
+    norm = torch.nn.BatchNorm1d(D).double()
+    norm.load_state_dict(model.inputs[0].norm.state_dict())
+    a = normalized_adjacency(batch.edge_index, sum(SIZES), dtype=torch.float64).to_dense()
+    expected = a @ norm(batch.x) @ model.convs[0].weight
+    torch.testing.assert_close(model(batch.x, batch.edge_index, batch.batch), expected)
+
+
+@REWEIGHT
+@pytest.mark.parametrize("norm", ["graph", "pair"])
+def test_graph_and_pair_norm_are_those_of_pyg_by_hand(graphs, norm, reweight):
+    model = random_model(norm=norm, reweight=reweight)
+    batch = Batch.from_data_list(graphs)
+    a = normalized_adjacency(batch.edge_index, sum(SIZES), dtype=torch.float64).to_dense()
+    h = batch.x
+    for number, (enter, conv) in enumerate(zip(model.inputs, model.convs, strict=True)):
+        theirs = (GraphNorm(h.size(1)) if norm == "graph" else PairNorm()).double()
+        theirs.load_state_dict(enter.norm.state_dict())
+        h = theirs(h, batch.batch)
+        if enter.gate is not None:
+            own = [h[batch.batch == g].mean(0) for g in range(len(SIZES))]
+            h = h * torch.stack([enter.gate.from_mean(mean) for mean in own])[batch.batch]
+        h = a @ h @ conv.weight
+        h = h.relu() if number == 0 else h
+    torch.testing.assert_close(model(batch.x, batch.edge_index, batch.batch), h)
+
+
+@pytest.mark.parametrize("norm", ["graph", "pair"])
+def test_graph_and_pair_norm_take_one_graph_as_a_batch_of_one(x, norm):
+    model = random_model(norm=norm, reweight="dr")
+    batch = torch.zeros(NODES, dtype=torch.int64)
+    torch.testing.assert_close(model(x, EDGES), model(x, EDGES, batch))
+
+
+@pytest.mark.parametrize("norm", [None, "batch", "layer", "graph", "pair"])
+@REWEIGHT
+@LAYOUT
+@pytest.mark.parametrize("several", [False, True])
+def test_many_seeds_at_once_equal_a_loop(graphs, layout, reweight, norm, several):
+    options = {"dropout": 0.0, "norm": norm, "reweight": reweight}
+    models = [randomized(GCN(D, HIDDEN, CLASSES, **options), seed) for seed in range(3)]
+    batch = Batch.from_data_list(graphs)
+    groups = NodeGroups.of(batch.batch) if several else None
+    adj = normalized_adjacency(batch.edge_index, sum(SIZES), dtype=torch.float64)
+    inputs = (layout(batch.x), adj, groups)
+    for model in models:
+        model.eval()
+    expected = torch.stack([model(*inputs) for model in models])
+    torch.testing.assert_close(lanes(models, *inputs), expected)
