@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from drgcn.data import load, unite
+from drgcn.errors import InputError
 from drgcn.nn import GAT, GCN, ChebNet, MixHop, SparseMatrix, normalized_adjacency, spmm
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention import attention_coefficients
 from drgcn.training import StepwiseDecay, fit
+from drgcn.training.dropout_factors import dropout_factors
 from drgcn.training.epoch_runner import EpochRunner
 
 pytestmark = [
@@ -173,7 +175,10 @@ def test_a_learning_rate_that_changes_does_so_in_recorded_epochs(data, caplog):
 
 @pytest.mark.parametrize("graphs_per_step", [None, 2])
 def test_several_graphs_and_labels_follow_the_cpu(graphs_per_step, caplog):
-    graphs = [load("planted", nodes=300, seed=seed) for seed in range(5)]
+    graphs = [
+        load("planted", nodes=300, labels_per_class=6, val_per_class=12, seed=seed)
+        for seed in range(5)
+    ]
     for graph in graphs:
         graph.y = torch.nn.functional.one_hot(graph.y, 4).float()
     data = unite(graphs[:3], graphs[3:4], graphs[4:])
@@ -197,12 +202,31 @@ def test_several_graphs_and_labels_follow_the_cpu(graphs_per_step, caplog):
 
 def test_seeds_are_cut_into_passes_when_memory_is_short(data, monkeypatch):
     make = lambda: GAT(data.num_features, 64, 4)  # noqa: E731
-    seen = []
     whole = fit(make, data, range(8), epochs=30, device="cuda")
-    real = torch.cuda.mem_get_info
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (150 << 20, real(device)[1]))
-    parts = fit(make, data, range(8), epochs=30, device="cuda", progress=seen.append)
-    assert {now.seeds for now in seen} == {8}
-    assert max(now.seeds_at_once for now in seen) < 8
-    for a, b in zip(whole.curves["train_loss"], parts.curves["train_loss"], strict=True):
-        torch.testing.assert_close(a[:10], b[:10], rtol=1e-3, atol=1e-3)
+    real, found = torch.cuda.mem_get_info, []
+    for power in range(30, 15, -1):
+        free = 1 << power
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, real(device)[1]))  # noqa: B023
+        seen = []
+        try:
+            parts = fit(make, data, range(8), epochs=30, device="cuda", progress=seen.append)
+        except InputError as error:
+            assert "room for one seed" in str(error)  # noqa: PT017
+            break
+        assert {now.seeds for now in seen} == {8}
+        found.append(max(now.seeds_at_once for now in seen))
+        for a, b in zip(whole.curves["train_loss"], parts.curves["train_loss"], strict=True):
+            torch.testing.assert_close(a[:10], b[:10], rtol=1e-3, atol=1e-3)
+    else:
+        pytest.fail("one seed fits into 64 KiB")
+    assert found[0] == 8
+    assert found == sorted(found, reverse=True)
+    assert min(found) < 8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [0.0, 0.35, 0.6, 0.9])
+def test_masks_are_the_same_bits_as_on_cpu(p, dtype):
+    keys = torch.tensor([0, 1, -5, 2**62 + 17, -(2**63)])
+    here = dropout_factors(keys, 100_003, p, dtype)
+    assert torch.equal(dropout_factors(keys.cuda(), 100_003, p, dtype).cpu(), here)

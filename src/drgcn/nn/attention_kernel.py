@@ -1,4 +1,4 @@
-"""Softmax over neighbourhoods for CUDA: one warp per node and lane, nothing between in memory."""
+"""Softmax over neighbourhoods for CUDA: several nodes to a thread block, all in registers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
+from drgcn.nn.csr_kernel import tile
 from drgcn.nn.sparse_pattern import SparsePattern
-
-_ENTRIES = 32
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -18,56 +17,65 @@ def _leaky(x, slope):  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _forward(crow, col, target, source, out, nodes, nnz, slope, ENTRIES: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    row = tl.program_id(0)
+def _forward(  # type: ignore[no-untyped-def]
+    crow, col, target, source, out, nodes, nnz, slope,
+    ROWS: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1).to(tl.int64)
-    start = tl.load(crow + row)
-    end = tl.load(crow + row + 1)
-    own = tl.load(target + lane * nodes + row)
-    top = tl.full([ENTRIES], float("-inf"), dtype=out.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        node = tl.load(col + entry, mask=entry < end, other=0)
-        theirs = tl.load(source + lane * nodes + node, mask=entry < end, other=float("-inf"))
+    start = tl.load(crow + row, mask=row < nodes, other=0)
+    end = tl.load(crow + row + 1, mask=row < nodes, other=0)
+    longest = tl.max(end - start, axis=0)
+    own = tl.load(target + lane * nodes + row, mask=row < nodes, other=0.0)[:, None]
+    top = tl.full([ROWS, ENTRIES], float("-inf"), dtype=out.dtype.element_ty)
+    for first in range(0, longest, ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
+        node = tl.load(col + entry, mask=stored, other=0)
+        theirs = tl.load(source + lane * nodes + node, mask=stored, other=float("-inf"))
         top = tl.maximum(top, theirs)
     # The slope is positive, so the largest score is that of the largest source.
-    shift = _leaky(own + tl.max(top, axis=0), slope)
-    total = tl.zeros([ENTRIES], dtype=out.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        node = tl.load(col + entry, mask=entry < end, other=0)
-        theirs = tl.load(source + lane * nodes + node, mask=entry < end, other=0.0)
+    shift = _leaky(own + tl.max(top, axis=1)[:, None], slope)
+    total = tl.zeros([ROWS, ENTRIES], dtype=out.dtype.element_ty)
+    for first in range(0, longest, ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
+        node = tl.load(col + entry, mask=stored, other=0)
+        theirs = tl.load(source + lane * nodes + node, mask=stored, other=0.0)
         weight = tl.exp(_leaky(own + theirs, slope) - shift)
-        total += tl.where(entry < end, weight, 0.0)
-    scale = 1.0 / tl.sum(total, axis=0)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        node = tl.load(col + entry, mask=entry < end, other=0)
-        theirs = tl.load(source + lane * nodes + node, mask=entry < end, other=0.0)
+        total += tl.where(stored, weight, 0.0)
+    scale = (1.0 / tl.sum(total, axis=1))[:, None]
+    for first in range(0, longest, ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
+        node = tl.load(col + entry, mask=stored, other=0)
+        theirs = tl.load(source + lane * nodes + node, mask=stored, other=0.0)
         weight = tl.exp(_leaky(own + theirs, slope) - shift) * scale
-        tl.store(out + lane * nnz + entry, weight, mask=entry < end)
+        tl.store(out + lane * nnz + entry, weight, mask=stored)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _backward(  # type: ignore[no-untyped-def]
     crow, col, target, source, alpha, grad, grad_score, grad_target, nodes, nnz, slope,
-    ENTRIES: tl.constexpr,  # noqa: N803
+    ROWS: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    row = tl.program_id(0)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1).to(tl.int64)
-    start = tl.load(crow + row)
-    end = tl.load(crow + row + 1)
-    own = tl.load(target + lane * nodes + row)
-    dot = tl.zeros([ENTRIES], dtype=grad_score.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        a = tl.load(alpha + lane * nnz + entry, mask=entry < end, other=0.0)
-        dot += a * tl.load(grad + lane * nnz + entry, mask=entry < end, other=0.0)
-    mean = tl.sum(dot, axis=0)
-    total = tl.zeros([ENTRIES], dtype=grad_score.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        stored = entry < end
+    start = tl.load(crow + row, mask=row < nodes, other=0)
+    end = tl.load(crow + row + 1, mask=row < nodes, other=0)
+    longest = tl.max(end - start, axis=0)
+    own = tl.load(target + lane * nodes + row, mask=row < nodes, other=0.0)[:, None]
+    dot = tl.zeros([ROWS, ENTRIES], dtype=grad_score.dtype.element_ty)
+    for first in range(0, longest, ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
+        a = tl.load(alpha + lane * nnz + entry, mask=stored, other=0.0)
+        dot += a * tl.load(grad + lane * nnz + entry, mask=stored, other=0.0)
+    mean = tl.sum(dot, axis=1)[:, None]
+    total = tl.zeros([ROWS, ENTRIES], dtype=grad_score.dtype.element_ty)
+    for first in range(0, longest, ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
         node = tl.load(col + entry, mask=stored, other=0)
         score = own + tl.load(source + lane * nodes + node, mask=stored, other=0.0)
         a = tl.load(alpha + lane * nnz + entry, mask=stored, other=0.0)
@@ -75,21 +83,24 @@ def _backward(  # type: ignore[no-untyped-def]
         g = a * (g - mean) * tl.where(score > 0, 1.0, slope)
         total += tl.where(stored, g, 0.0)
         tl.store(grad_score + lane * nnz + entry, g, mask=stored)
-    tl.store(grad_target + lane * nodes + row, tl.sum(total, axis=0))
+    tl.store(grad_target + lane * nodes + row, tl.sum(total, axis=1), mask=row < nodes)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _column_sum(crow, order, values, out, nodes, nnz, ENTRIES: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    row = tl.program_id(0)
+def _column_sum(  # type: ignore[no-untyped-def]
+    crow, order, values, out, nodes, nnz, ROWS: tl.constexpr, ENTRIES: tl.constexpr  # noqa: N803
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1).to(tl.int64)
-    start = tl.load(crow + row)
-    end = tl.load(crow + row + 1)
-    total = tl.zeros([ENTRIES], dtype=out.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        place = tl.load(order + entry, mask=entry < end, other=0)
-        total += tl.load(values + lane * nnz + place, mask=entry < end, other=0.0)
-    tl.store(out + lane * nodes + row, tl.sum(total, axis=0))
+    start = tl.load(crow + row, mask=row < nodes, other=0)
+    end = tl.load(crow + row + 1, mask=row < nodes, other=0)
+    total = tl.zeros([ROWS, ENTRIES], dtype=out.dtype.element_ty)
+    for first in range(0, tl.max(end - start, axis=0), ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
+        place = tl.load(order + entry, mask=stored, other=0)
+        total += tl.load(values + lane * nnz + place, mask=stored, other=0.0)
+    tl.store(out + lane * nodes + row, tl.sum(total, axis=1), mask=row < nodes)
 
 
 def attention_forward(
@@ -99,10 +110,9 @@ def attention_forward(
     target, source = target.contiguous(), source.contiguous()
     lanes, nodes = target.shape
     out = torch.empty(lanes, pattern.nnz, dtype=target.dtype, device=target.device)
-    _forward[(nodes, lanes)](
-        *(pattern.crow, pattern.col, target, source, out, nodes, pattern.nnz, slope),
-        ENTRIES=_ENTRIES,
-        num_warps=1,
+    shape = tile(nodes, pattern.nnz)
+    _forward[(triton.cdiv(nodes, shape["ROWS"]), lanes)](
+        *(pattern.crow, pattern.col, target, source, out, nodes, pattern.nnz, slope), **shape
     )
     return out
 
@@ -119,17 +129,17 @@ def attention_backward(
     grad, target, source = grad.contiguous(), target.contiguous(), source.contiguous()
     lanes, nodes = target.shape
     grad_score, grad_target = torch.empty_like(grad), torch.empty_like(target)
-    _backward[(nodes, lanes)](
+    shape = tile(nodes, pattern.nnz)
+    grid = (triton.cdiv(nodes, shape["ROWS"]), lanes)
+    _backward[grid](
         *(pattern.crow, pattern.col, target, source, alpha, grad, grad_score, grad_target),
         *(nodes, pattern.nnz, slope),
-        ENTRIES=_ENTRIES,
-        num_warps=1,
+        **shape,
     )
     grad_source = torch.empty_like(source)
-    _column_sum[(nodes, lanes)](
+    _column_sum[grid](
         *(pattern.transpose_crow, pattern.to_transpose, grad_score, grad_source),
         *(nodes, pattern.nnz),
-        ENTRIES=_ENTRIES,
-        num_warps=1,
+        **shape,
     )
     return grad_target, grad_source

@@ -1,8 +1,9 @@
-"""CSR kernels for CUDA: one pass, one warp per row, the same sum in the same order each time.
+"""CSR kernels for CUDA: one pass, the same sums in the same order each time.
 
 cuSPARSE partitions the rows anew and clears the result in a pass of its own at every call. In a
 small full-batch epoch that costs as much as the products themselves. Here lanes (seeds, heads)
-are an axis of the launch: they share one pattern, which is read from cache after the first.
+are an axis of the launch: they share one pattern, which is read from cache after the first. Short
+rows share a thread block, because starting a block for each takes longer than its work.
 """
 
 from __future__ import annotations
@@ -21,62 +22,76 @@ if not any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))):
     raise ImportError("Triton builds its launchers with a C compiler, and none is found.")
 
 _WIDEST_BLOCK = 128
-_ENTRIES_AT_ONCE = 32  # loads in flight per row: enough to hide their latency
-_TILE = 512  # elements that one warp holds in registers
+_MOST_ENTRIES = 32  # loads in flight per row: enough to hide their latency
+_TILE = 1024  # elements that a thread block holds in registers
+_MOST_ROWS = 32
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _product(  # type: ignore[no-untyped-def]
-    crow, col, order, values, x, out, k, value_lane, x_lane, out_lane,
-    ORDERED: tl.constexpr, BLOCK: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
+    crow, col, order, values, x, out, rows, k, value_lane, x_lane, out_lane,
+    ORDERED: tl.constexpr, ROWS: tl.constexpr, ENTRIES: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1).to(tl.int64)
     columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < k
-    start = tl.load(crow + row)
-    end = tl.load(crow + row + 1)
-    total = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        stored = entry < end
+    inside = (columns < k)[None, None, :]
+    start = tl.load(crow + row, mask=row < rows, other=0)
+    end = tl.load(crow + row + 1, mask=row < rows, other=0)
+    total = tl.zeros([ROWS, BLOCK], dtype=out.dtype.element_ty)
+    for first in range(0, tl.max(end - start, axis=0), ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
         node = tl.load(col + entry, mask=stored, other=0).to(tl.int64)
         place = tl.load(order + entry, mask=stored, other=0) if ORDERED else entry
         value = tl.load(values + lane * value_lane + place, mask=stored, other=0.0)
-        rows = tl.load(
-            x + lane * x_lane + node[:, None] * k + columns[None, :],
-            mask=stored[:, None] & inside[None, :],
+        gathered = tl.load(
+            x + lane * x_lane + node[:, :, None] * k + columns[None, None, :],
+            mask=stored[:, :, None] & inside,
             other=0.0,
         )
-        total += tl.sum(value[:, None] * rows, axis=0)
-    tl.store(out + lane * out_lane + row * k + columns, total, mask=inside)
+        total += tl.sum(value[:, :, None] * gathered, axis=1)
+    place = out + lane * out_lane + row[:, None] * k + columns[None, :]
+    tl.store(place, total, mask=(row < rows)[:, None] & (columns < k)[None, :])
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _sampled(  # type: ignore[no-untyped-def]
-    crow, col, left, right, out, k, left_lane, right_lane, out_lane,
-    BLOCK: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
+    crow, col, left, right, out, rows, k, left_lane, right_lane, out_lane,
+    ROWS: tl.constexpr, ENTRIES: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1).to(tl.int64)
-    start = tl.load(crow + row)
-    end = tl.load(crow + row + 1)
-    for first in range(start, end, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
-        stored = entry < end
+    start = tl.load(crow + row, mask=row < rows, other=0)
+    end = tl.load(crow + row + 1, mask=row < rows, other=0)
+    for first in range(0, tl.max(end - start, axis=0), ENTRIES):
+        entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
+        stored = entry < end[:, None]
         node = tl.load(col + entry, mask=stored, other=0).to(tl.int64)
-        total = tl.zeros([ENTRIES], dtype=out.dtype.element_ty)
+        total = tl.zeros([ROWS, ENTRIES], dtype=out.dtype.element_ty)
         for block in range(0, k, BLOCK):
             columns = block + tl.arange(0, BLOCK)
-            inside = columns < k
-            a = tl.load(left + lane * left_lane + row * k + columns, mask=inside, other=0.0)
-            b = tl.load(
-                right + lane * right_lane + node[:, None] * k + columns[None, :],
-                mask=stored[:, None] & inside[None, :],
+            a = tl.load(
+                left + lane * left_lane + row[:, None] * k + columns[None, :],
+                mask=(row < rows)[:, None] & (columns < k)[None, :],
                 other=0.0,
             )
-            total += tl.sum(a[None, :] * b, axis=1)
+            b = tl.load(
+                right + lane * right_lane + node[:, :, None] * k + columns[None, None, :],
+                mask=stored[:, :, None] & (columns < k)[None, None, :],
+                other=0.0,
+            )
+            total += tl.sum(a[:, None, :] * b, axis=2)
         tl.store(out + lane * out_lane + entry, total, mask=stored)
+
+
+def tile(rows: int, nnz: int, block: int = 1) -> dict[str, int]:
+    """How many rows a thread block takes, and how many entries of each at once, for rows of
+    average length whose entries stand for ``block`` numbers each."""
+    mean = -(-nnz // max(rows, 1))
+    entries = min(_MOST_ENTRIES, triton.next_power_of_2(max(mean, 4)))
+    height = max(1, min(_MOST_ROWS, _TILE // (entries * block)))
+    return {"ROWS": height, "ENTRIES": entries, "num_warps": 4 if height > 1 else 1}
 
 
 def csr_product(
@@ -94,12 +109,13 @@ def csr_product(
     out = torch.empty(lanes, rows, k, dtype=x.dtype, device=x.device)
     if out.numel():
         block = min(_WIDEST_BLOCK, triton.next_power_of_2(k))
-        grid = (rows, lanes, triton.cdiv(k, block))
+        shape = tile(rows, pattern.nnz, block)
+        grid = (triton.cdiv(rows, shape["ROWS"]), lanes, triton.cdiv(k, block))
         _product[grid](
-            *(crow, col, pattern.to_transpose, values, x, out, k),
+            *(crow, col, pattern.to_transpose, values, x, out, rows, k),
             *(0 if values.dim() == 1 else values.size(1), x.stride(0), out.stride(0)),
-            ORDERED=transpose, BLOCK=block, ENTRIES=_ENTRIES_AT_ONCE, num_warps=1,
-        )  # fmt: skip
+            **{"ORDERED": transpose, "BLOCK": block, **shape},
+        )
     return out
 
 
@@ -109,10 +125,11 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
     lanes, rows, k = left.shape
     out = torch.empty(lanes, pattern.nnz, dtype=left.dtype, device=left.device)
     if out.numel():
-        block = min(_WIDEST_BLOCK, triton.next_power_of_2(k))
-        _sampled[(rows, lanes)](
-            *(pattern.crow, pattern.col, left, right, out, k),
+        block = min(_WIDEST_BLOCK // 2, triton.next_power_of_2(k))
+        shape = tile(rows, pattern.nnz, block)
+        _sampled[(triton.cdiv(rows, shape["ROWS"]), lanes)](
+            *(pattern.crow, pattern.col, left, right, out, rows, k),
             *(left.stride(0), right.stride(0), out.stride(0)),
-            BLOCK=block, ENTRIES=max(1, min(_ENTRIES_AT_ONCE, _TILE // block)), num_warps=1,
-        )  # fmt: skip
+            **{"BLOCK": block, **shape},
+        )
     return out

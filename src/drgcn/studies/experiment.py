@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-ModelName = Literal["gcn", "gat", "mixhop", "chebyshev", "mlp"]
 RuleName = Literal["best-validation", "rising-loss", "patience"]
+WatchName = Literal["both", "accuracy", "loss"]
 OptimizerName = Literal["adam", "sgd"]
 
 
@@ -23,6 +23,7 @@ class Experiment:
     Attributes:
         options: Further arguments of the model's class, such as ``{"out_heads": 8}``.
         patience: Epochs that the rule waits for something better; its own number if not given.
+        watch: What the rule ``patience`` looks at: ``accuracy``, ``loss`` or ``both``.
         lr_cut_every: Epochs after which one hundredth of the initial learning rate is taken off,
             again and again; never if not given.
         graphs_per_step: Training graphs in each step, on data of several graphs; all if not given.
@@ -44,6 +45,7 @@ class Experiment:
     options: dict[str, Any] = field(default_factory=dict)
     optimizer: OptimizerName = "adam"
     patience: int | None = None
+    watch: WatchName = "both"
     lr_cut_every: int | None = None
     graphs_per_step: int | None = None
 

@@ -103,7 +103,7 @@ def stopping_rule(experiment: Experiment) -> StoppingRule:
         case "rising-loss":
             return RisingLoss()
         case "patience":
-            return Patience() if experiment.patience is None else Patience(experiment.patience)
+            return Patience(experiment.patience or 100, experiment.watch)
 
 
 def _train(

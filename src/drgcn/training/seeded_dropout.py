@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from drgcn.training.streams import call_key, random_16bit
-
-_LEVELS = 1 << 16
+from drgcn.training.dropout_factors import dropout_factors
+from drgcn.training.streams import call_key
 
 
 class SeededDropout(TorchFunctionMode):
@@ -47,9 +46,6 @@ class SeededDropout(TorchFunctionMode):
         if not training or p == 0:
             return input
         self.calls += 1
-        dropped = round(p * _LEVELS)
-        noise = random_16bit(call_key(self.key, self.calls), input.numel()).view(input.shape)
-        keep = noise >= dropped - _LEVELS // 2
-        # Scaled by the rate that is really drawn, so that the expectation is exact.
-        factor = keep.to(input.dtype) * (_LEVELS / max(_LEVELS - dropped, 1))
+        key = call_key(self.key, self.calls)
+        factor = dropout_factors(key, input.numel(), p, input.dtype).view(input.shape)
         return input.mul_(factor) if inplace else input * factor

@@ -7,12 +7,13 @@ A rule sees the validation loss and accuracy of all seeds after every epoch, as 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 State = dict[str, Tensor]
+Watch = Literal["both", "accuracy", "loss"]
 
 
 class StoppingRule(Protocol):
@@ -87,9 +88,15 @@ class RisingLoss:
 @dataclass(frozen=True)
 class Patience:
     """GAT's rule: patience is renewed when accuracy or loss is at least as good as ever, and
-    weights are kept when both are."""
+    weights are kept when both are.
+
+    Args:
+        patience: Epochs without renewal after which a seed stops.
+        watch: ``"both"`` as above; ``"accuracy"`` or ``"loss"`` to look at one of them alone.
+    """
 
     patience: int = 100
+    watch: Watch = "both"
     penalized_loss: bool = False
 
     def start(self, seeds: int, device: torch.device) -> State:
@@ -103,9 +110,13 @@ class Patience:
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Keeps epochs best in both; stops after ``patience`` epochs best in neither."""
+        """Keeps epochs best in all that is watched; stops after ``patience`` best in none."""
         accurate, low = accuracy >= state["accuracy"], loss <= state["loss"]
         state["accuracy"].copy_(torch.maximum(state["accuracy"], accuracy))
         state["loss"].copy_(torch.minimum(state["loss"], loss))
+        if self.watch == "accuracy":
+            low = accurate
+        elif self.watch == "loss":
+            accurate = low
         state["waited"].copy_(torch.where(accurate | low, 0, state["waited"] + 1))
         return accurate & low, state["waited"] >= self.patience

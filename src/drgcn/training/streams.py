@@ -7,16 +7,14 @@ checkpoint, on CPU or CUDA.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 _BITS = 64
 _GOLDEN = 0x9E3779B97F4A7C15
 _CALL = 0x2545F4914F6CDD1D
-_SPREAD = 0xD1342543DE82EF95
-_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
+SPREAD = 0xD1342543DE82EF95
+MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
 _STREAMS = {"initialisation": 1, "dropout": 2}
 
 
@@ -39,38 +37,19 @@ def call_key(key: Tensor, call: int) -> Tensor:
 
 def mix(z: Tensor) -> Tensor:
     """A bijection of 64-bit integers that scatters every bit of the input over the output."""
-    z = z * _signed(_SPREAD)
-    z = (z ^ _shift(z, 30)) * _signed(_MIX[0])
-    z = (z ^ _shift(z, 27)) * _signed(_MIX[1])
+    z = z * _signed(SPREAD)
+    z = (z ^ _shift(z, 30)) * _signed(MIX[0])
+    z = (z ^ _shift(z, 27)) * _signed(MIX[1])
     return z ^ _shift(z, 31)
 
 
 def random_16bit(key: Tensor, count: int) -> Tensor:
-    """``count`` integers, uniform on ``[-2**15, 2**15)``, from one 64-bit key.
+    """``count`` integers, uniform on ``[-2**15, 2**15)``, from each of the keys ``[...]``.
 
-    Under :func:`torch.vmap` over keys, every lane draws its own.
+    Four numbers share a hash, for drawing is what dropout spends its time on.
     """
-    return _Random16Bit.apply(key, count)
-
-
-class _Random16Bit(torch.autograd.Function):
-    """Four numbers share a hash, for drawing is what dropout spends its time on.
-
-    A function of its own because torch 2.11 cannot reinterpret bits under vmap.
-    """
-
-    @staticmethod
-    def forward(key: Tensor, count: int) -> Tensor:
-        counter = torch.arange((count + 3) // 4, device=key.device)
-        return mix(counter + key[..., None]).view(torch.int16)[..., :count]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, key: Tensor, count: int) -> tuple[Tensor, int]:
-        return _Random16Bit.apply(key, count), 0
+    counter = torch.arange((count + 3) // 4, device=key.device)
+    return mix(counter + key[..., None]).view(torch.int16)[..., :count]
 
 
 def _signed(number: int) -> int:
