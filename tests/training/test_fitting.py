@@ -5,8 +5,8 @@ from torch_geometric.nn import GAT, GCNConv, models
 
 from drgcn import insert_reweighting
 from drgcn.errors import DrgcnError, InputError
-from drgcn.nn import GCN
-from drgcn.training import Patience, RisingLoss, fit
+from drgcn.nn import GCN, MixHop
+from drgcn.training import Patience, RisingLoss, StepwiseDecay, fit
 from drgcn.training.streams import stream_key
 
 ONE_MODEL = GCN(24, 8, 4)
@@ -84,6 +84,68 @@ def test_one_pass_equals_a_plain_loop_over_seeds(tiny):
         assert result.best_epoch[place] == best_epoch
         assert result.val_accuracy[place] == pytest.approx(best)
         assert result.test_accuracy[place] == pytest.approx(test)
+
+
+def mixhop(data):
+    rates = {"dropout": 0.0, "hidden_dropout": 0.0}
+    return MixHop(data.num_features, (4, 3, 2), 4, binarize=False, reweight="dr", **rates)
+
+
+@pytest.mark.parametrize("rule", [None, RisingLoss()])
+def test_gradient_descent_by_a_schedule_equals_a_plain_loop(tiny, rule):
+    """MixHop's protocol: its own penalty, plain gradient descent, a rate cut now and then."""
+    lr, every, decay = 0.5, 4, 5e-3
+    options = {"optimizer": torch.optim.SGD, "lr": lr, "weight_decay": decay, "rule": rule}
+    schedule = StepwiseDecay(every, share=0.1)
+    result = fit(lambda: mixhop(tiny), tiny, [0, 1], epochs=14, schedule=schedule, **options)
+    inputs = MixHop.prepare(tiny)
+    for place, seed in enumerate((0, 1)):
+        torch.manual_seed(stream_key(seed, "initialisation"))
+        model = mixhop(tiny)
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for step in range(14):
+            for group in optimizer.param_groups:
+                group["lr"] = lr * (1 - 0.1 * (step // every))
+            optimizer.zero_grad()
+            out = model.train()(*inputs)
+            loss = F.cross_entropy(out[tiny.train_mask], tiny.y[tiny.train_mask])
+            (loss + model.penalty(decay)).backward()
+            optimizer.step()
+            with torch.no_grad():
+                out = model.eval()(*inputs)
+                val_loss = F.cross_entropy(out[tiny.val_mask], tiny.y[tiny.val_mask])
+                if rule is not None:  # Kipf's rule looks at the loss with its penalty
+                    val_loss = val_loss + model.penalty(decay)
+            found = [result.curves[name][place][step] for name in ("train_loss", "val_loss")]
+            expected = torch.stack([loss.detach(), val_loss])
+            torch.testing.assert_close(torch.stack(found), expected, rtol=1e-4, atol=1e-5)
+        if rule is not None:  # the last weights are kept
+            torch.testing.assert_close(
+                dict(result.models[place].named_parameters()),
+                dict(model.named_parameters()),
+                rtol=1e-3,
+                atol=1e-4,
+            )
+
+
+def test_a_rate_cut_to_nothing_ends_the_learning(tiny):
+    options = {"schedule": StepwiseDecay(5, share=1.0), "epochs": 8, "weight_decay": 0.0}
+    curve = fit(gcn(tiny, dropout=0.0), tiny, [0], **options).curves["val_loss"][0]
+    assert curve[4] < curve[3] < curve[0]
+    assert torch.equal(curve[5:], curve[4].expand(3))
+
+
+def test_a_model_with_a_penalty_of_its_own_is_not_decayed_beside_it(tiny):
+    class Free(GCN):
+        def penalty(self, weight_decay):
+            return 0.0 * self.convs[0].weight.sum()
+
+    def weights(make, **options):
+        return fit(make, tiny, [0], epochs=5, **options).models[0].state_dict()
+
+    free = weights(lambda: Free(24, 8, 4, dropout=0.0), weight_decay=1.0)
+    plain = weights(lambda: GCN(24, 8, 4, dropout=0.0), weight_decay=0.0)
+    torch.testing.assert_close(free, plain)
 
 
 def test_kept_models_give_the_recorded_accuracy(tiny):

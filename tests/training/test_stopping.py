@@ -21,11 +21,13 @@ def run_rule(rule, losses, accuracies):
     return kept.tolist(), last.tolist()
 
 
-def best_validation_loop(losses, accuracies):
+def best_validation_loop(losses, accuracies, patience=None):
     best, kept = -1.0, 0
     for epoch, accuracy in enumerate(accuracies, 1):
         if accuracy > best:
             best, kept = accuracy, epoch
+        elif epoch - kept == patience:
+            return kept, epoch
     return kept, len(losses)
 
 
@@ -56,6 +58,8 @@ def gat_loop(losses, accuracies, patience=100):
     ("rule", "loop"),
     [
         (BestValidation(), best_validation_loop),
+        (BestValidation(patience=1), lambda a, b: best_validation_loop(a, b, 1)),
+        (BestValidation(patience=40), lambda a, b: best_validation_loop(a, b, 40)),
         (RisingLoss(), kipf_loop),
         (RisingLoss(window=3), lambda a, b: kipf_loop(a, b, 3)),
         (Patience(), gat_loop),
@@ -77,3 +81,71 @@ def test_only_kipfs_rule_looks_at_the_penalized_loss():
     assert RisingLoss().penalized_loss
     assert not BestValidation().penalized_loss
     assert not Patience().penalized_loss
+
+
+# Curves short enough to follow with a finger
+
+
+def decided(rule, losses=None, accuracies=None):
+    """The epoch kept and the last epoch of one seed."""
+    losses = losses if losses is not None else [1.0] * len(accuracies)
+    accuracies = accuracies if accuracies is not None else [0.5] * len(losses)
+    (kept,), (last,) = run_rule(
+        rule, torch.tensor(losses)[:, None], torch.tensor(accuracies)[:, None]
+    )
+    return kept, last
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "kept", "last"),
+    [
+        ([0.1, 0.2, 0.3, 0.4, 0.5], 5, 5),  # always better
+        ([0.5, 0.4, 0.4, 0.4, 0.9], 1, 4),  # the best comes too late
+        ([0.5, 0.4, 0.4, 0.9, 0.1, 0.1, 0.1, 0.1], 4, 7),  # just in time, then never
+        ([0.5, 0.5, 0.5, 0.5, 0.6], 1, 4),  # equal is no better
+        ([0.0, 0.0, 0.0, 0.0], 1, 4),  # nothing learnt: the first epoch is kept
+        ([0.5, 0.4], 1, 2),  # the budget ends first
+    ],
+)
+def test_best_validation_waits_for_something_better(accuracies, kept, last):
+    assert decided(BestValidation(patience=3), accuracies=accuracies) == (kept, last)
+
+
+def test_best_validation_without_patience_never_stops():
+    assert decided(BestValidation(), accuracies=[0.5, *[0.1] * 300, 0.6]) == (302, 302)
+
+
+@pytest.mark.parametrize(
+    ("losses", "accuracies", "kept", "last"),
+    [
+        ([3, 2, 1, 1, 1], [0.1, 0.2, 0.3, 0.3, 0.3], 5, 5),  # equal counts as good
+        ([1, 2, 2, 2], [0.5, 0.6, 0.4, 0.4], 1, 4),  # better in one only: waits, keeps nothing
+        ([1, 2, 0.5, 2, 2, 2], [0.5, 0.4, 0.4, 0.4, 0.4, 0.6], 1, 5),  # loss renews patience
+        ([2, 3, 3, 1], [0.5, 0.4, 0.4, 0.6], 1, 3),  # patience ends before the best
+        ([1, 2, 3, 4], [0.0, 0.0, 0.0, 0.0], 1, 4),  # accuracy zero equals the start
+    ],
+)
+def test_gats_patience_is_renewed_by_either_and_keeps_both(losses, accuracies, kept, last):
+    found = decided(Patience(patience=2), [float(value) for value in losses], accuracies)
+    assert found == (kept, last)
+
+
+@pytest.mark.parametrize(
+    ("losses", "last"),
+    [
+        ([5, 4, 3, 2, 1], 5),  # falling
+        ([1, 2, 3, 4, 5], 5),  # rising: the fifth is the first that is looked at
+        ([1, 9, 9, 1, 5, 1], 6),  # below the mean of 9, 9, 1
+        ([1, 1, 1, 1, 1, 1, 2], 7),  # equal is no rise
+        ([1, 1, 1, 1, 1, 2, 1, 9], 6),
+    ],
+)
+def test_kipfs_rule_compares_with_the_mean_before_and_keeps_the_last(losses, last):
+    found = decided(RisingLoss(window=3), [float(value) for value in losses])
+    assert found == (last, last)
+
+
+def test_seeds_are_judged_apart():
+    accuracies = torch.tensor([[0.5, 0.1], [0.4, 0.2], [0.4, 0.3], [0.9, 0.2]])
+    found = run_rule(BestValidation(patience=2), torch.ones(4, 2), accuracies)
+    assert found == ([1, 3], [3, 4])
