@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 
@@ -32,8 +33,8 @@ def seed_blocks(
         starts = sorted({seed - seed % CPU_LANES for seed in seeds})
         return [tuple(range(start, start + CPU_LANES)) for start in starts]
     passes = -(-len(seeds) // min(at_once or len(seeds), len(seeds)))
-    size = -(-len(seeds) // passes)
-    return [seeds[start : start + size] for start in range(0, len(seeds), size)]
+    ends = [len(seeds) * number // passes for number in range(passes + 1)]
+    return [seeds[start:end] for start, end in pairwise(ends)]
 
 
 def seeds_that_fit(
