@@ -9,10 +9,12 @@ import torch
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
-from drgcn.training import Patience, clear_checkpoint, fit
+from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 from drgcn.training.epoch_loop import EpochLoop
 from drgcn.training.trainer import Trainer
+
+from .graphs import FEATURES, several
 
 
 class CutOffError(Exception):
@@ -131,6 +133,39 @@ def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
     for data, options in ((tiny, {"lr": 0.5}), (tiny, {"epochs": 4}), (other, {})):
         with pytest.raises(InputError, match="other data or settings"):
             fit(lambda: GCN(24, 8, 4), data, [0], **({"epochs": 3} | options), checkpoint=path)
+
+
+def test_a_checkpoint_of_a_model_that_only_looks_the_same_is_refused(tiny, tmp_path):
+    def run(**options):
+        # None of these is printed by the model.
+        fit(lambda: GCN(24, 8, 4, **options), tiny, [0], epochs=2, checkpoint=tmp_path / "c")
+
+    run(dropout=0.5)
+    run(dropout=0.5)
+    for options in ({"dropout": 0.4}, {"dropout": 0.5, "pre_activation": True}):
+        with pytest.raises(InputError, match="other data or settings"):
+            run(**options)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    data = several()
+    usual = {"schedule": StepwiseDecay(40), "graphs_per_step": 2}
+
+    def run(**changes):
+        options = usual | changes
+        path = tmp_path / "c"
+        fit(lambda: GCN(FEATURES, 4, 3), data, [0], epochs=2, checkpoint=path, **options)
+
+    run()
+    run()
+    for change in (
+        {"schedule": StepwiseDecay(20)},
+        {"graphs_per_step": 3},
+        {"rule": BestValidation(patience=5)},
+        {"optimizer": torch.optim.SGD},
+    ):
+        with pytest.raises(InputError, match="other data or settings"):
+            run(**change)
 
 
 def test_a_damaged_checkpoint_is_started_anew(tiny, tmp_path):

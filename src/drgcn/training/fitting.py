@@ -79,6 +79,8 @@ def fit(
     seeds = tuple(seeds)
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise InputError(f"Expected distinct seeds from 0 upwards; found {list(seeds)}.")
+    if seeds_at_once is not None and seeds_at_once < 1:
+        raise InputError(f"Expected seeds_at_once to be at least one; found {seeds_at_once}.")
     device = torch.device(device)
     chosen_rule = rule or BestValidation()
     task = Task.from_data(data, prepare or _own_prepare(make_model), device, graphs_per_step)
@@ -156,5 +158,9 @@ def _fingerprint(
             dense = value if value.layout == torch.strided else value.to_dense()
             digest.update(dense.cpu().numpy().tobytes())
     with torch.random.fork_rng(devices=[]):
-        digest.update(repr(make_model()).encode())
+        model = make_model()
+    digest.update(repr(model).encode())
+    for module in model.modules():  # dropout rates and the like are seldom printed
+        facts = {k: v for k, v in vars(module).items() if isinstance(v, int | float | str)}
+        digest.update(repr(sorted(facts.items())).encode())
     return digest.hexdigest()
