@@ -40,7 +40,11 @@ def kipf_loop(losses, accuracies, window=10):
     return len(losses), len(losses)
 
 
-def gat_loop(losses, accuracies, patience=100):
+def gat_loop(losses, accuracies, patience=100, watch="both"):
+    if watch == "accuracy":
+        losses = -accuracies  # then the loss says what accuracy says, and the other way round
+    if watch == "loss":
+        accuracies = 10 - losses
     highest, lowest, waited, kept = 0.0, np.inf, 0, 0
     for epoch, (loss, accuracy) in enumerate(zip(losses, accuracies, strict=True), 1):
         if accuracy >= highest or loss <= lowest:
@@ -64,6 +68,8 @@ def gat_loop(losses, accuracies, patience=100):
         (RisingLoss(window=3), lambda a, b: kipf_loop(a, b, 3)),
         (Patience(), gat_loop),
         (Patience(patience=7), lambda a, b: gat_loop(a, b, 7)),
+        (Patience(7, watch="accuracy"), lambda a, b: gat_loop(a, b, 7, "accuracy")),
+        (Patience(7, watch="loss"), lambda a, b: gat_loop(a, b, 7, "loss")),
     ],
 )
 def test_a_rule_decides_as_the_loop_it_comes_from(rule, loop):
@@ -128,6 +134,15 @@ def test_best_validation_without_patience_never_stops():
 def test_gats_patience_is_renewed_by_either_and_keeps_both(losses, accuracies, kept, last):
     found = decided(Patience(patience=2), [float(value) for value in losses], accuracies)
     assert found == (kept, last)
+
+
+@pytest.mark.parametrize(
+    ("watch", "kept", "last"), [("both", 2, 6), ("accuracy", 3, 5), ("loss", 4, 6)]
+)
+def test_gats_patience_looks_at_what_it_is_told_to(watch, kept, last):
+    losses = [3.0, 2.0, 2.5, 1.0, 1.5, 1.5, 0.5]
+    accuracies = [0.1, 0.2, 0.3, 0.2, 0.2, 0.2, 0.9]
+    assert decided(Patience(2, watch=watch), losses, accuracies) == (kept, last)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_table_of_labels_makes_a_multi_label_task():
 
 
 def test_steps_of_graphs_need_several_graphs(tiny):
-    with pytest.raises(InputError, match="Leave out graphs_per_step, or use drgcn.data.unite"):
+    with pytest.raises(InputError, match=r"Leave out graphs_per_step, or use drgcn\.data\.unite"):
         Task.from_data(tiny, whole, CPU, 1)
 
 
