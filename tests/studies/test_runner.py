@@ -1,8 +1,17 @@
 import pytest
+import torch
 
+from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
+from drgcn.nn.node_groups import NodeGroups
+from drgcn.stability import stability_k
+from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.recipes import MODELS, recipe
 from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import run
+from drgcn.studies.runner import layer_stability, run
+from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
+
+from ..training.graphs import FEATURES, several
 
 
 def experiment(**options):
@@ -60,3 +69,102 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     outcome = run(experiment(), tiny, [0], tmp_path, checkpoint_every=0)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == list(outcome.paths)
+
+
+# Several graphs
+
+
+@pytest.fixture(scope="module")
+def union():
+    return several()
+
+
+def k_by_hand(model, data, graphs):
+    """K of every layer on every graph, each graph by itself; nothing where it is undefined."""
+    found = []
+    for g in graphs:
+        nodes = (data.graph == g).nonzero().flatten()
+        inside = torch.isin(data.edge_index[0], nodes)
+        layers = model.layers(data.x[nodes], data.edge_index[:, inside] - nodes[0])
+        found.append([stability_k(h, s) for h, s, _ in layers])
+    return found
+
+
+@pytest.mark.parametrize("layout", [lambda x: x, SparseMatrix.from_tensor])
+def test_k_of_several_graphs_is_the_mean_over_graphs(union, layout):
+    model = GCN(FEATURES, 6, 3, reweight="dr").eval()
+    adj = normalized_adjacency(union.edge_index, union.num_nodes)
+    found = layer_stability(model, (layout(union.x), adj, NodeGroups.of(union.graph)))
+    each = k_by_hand(model, union, range(9))
+    expected = [sum(layer) / 9 for layer in zip(*each, strict=True)]
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert len({round(layer[0], 3) for layer in each}) > 1
+
+
+def test_k_leaves_out_graphs_where_it_is_undefined(union):
+    data = union.clone()
+    data.x = union.x.clone()
+    data.x[union.graph == 3] = 1.0  # every node alike: no variance to speak of
+    model = GCN(FEATURES, 6, 3, num_layers=1, reweight="dr").eval()
+    found = layer_stability(model, (data.x, data.edge_index, NodeGroups.of(data.graph)))
+    rest = [k for (k,) in k_by_hand(model, data, [g for g in range(9) if g != 3])]
+    assert found == pytest.approx([sum(rest) / 8], abs=1e-4)
+    nowhere = layer_stability(model, (data.x * 0, data.edge_index, NodeGroups.of(data.graph)))
+    assert nowhere == [None]
+
+
+def test_a_record_takes_k_where_the_model_is_tested(union, tmp_path, monkeypatch):
+    seen = []
+
+    def noted(model, inputs):
+        seen.append((model, inputs))
+        return layer_stability(model, inputs)
+
+    monkeypatch.setattr(runner, "layer_stability", noted)
+    e = Experiment("union", "given", reweight="dr", hidden_channels=6, epochs=5, graphs_per_step=2)
+    outcome = run(e, union, [0, 1], tmp_path)
+    for seed, (model, inputs) in enumerate(seen):
+        assert inputs[0].shape[0] == int(union.test_mask.sum())
+        each = k_by_hand(model, union, (7, 8))
+        expected = [sum(layer) / 2 for layer in zip(*each, strict=True)]
+        assert outcome.seeds[seed].k == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("many_labels", "metric"), [(False, "accuracy"), (True, "micro-F1")])
+def test_a_record_says_by_what_it_was_judged(tmp_path, many_labels, metric):
+    data = several(many_labels=many_labels)
+    run(Experiment("union", "given", hidden_channels=4, epochs=3), data, [0], tmp_path)
+    (record,) = load_records(tmp_path)
+    assert record.data["metric"] == metric
+
+
+# Other models
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_is_run_by_its_recipe_and_recorded(tiny, tmp_path, model):
+    e = recipe("planted", "random", model, reweight="dr", epochs=4)
+    outcome = run(e, tiny, [0], tmp_path)
+    (record,) = load_records(tmp_path)
+    assert record.experiment == e
+    assert len(outcome.seeds[0].k) == 2
+    assert run(e, tiny, [0], tmp_path).trained == ()
+
+
+def test_settings_of_an_experiment_reach_the_training(tiny, tmp_path, monkeypatch):
+    seen = {}
+
+    def noted(*args, **options):
+        seen.update(options)
+        return fit(*args, **options)
+
+    monkeypatch.setattr(runner, "fit", noted)
+    run(recipe("planted", "random", "mixhop", epochs=3), tiny, [0], tmp_path)
+    assert seen["optimizer"] is torch.optim.SGD
+    assert seen["schedule"] == StepwiseDecay(40, share=0.01)
+    assert seen["rule"] == BestValidation(patience=200)
+    assert (seen["lr"], seen["weight_decay"], seen["epochs"]) == (1.0, 5e-3, 3)
+    run(recipe("planted", "random", "gat", epochs=3), tiny, [0], tmp_path)
+    assert seen["optimizer"] is torch.optim.Adam
+    assert seen["schedule"] is None
+    assert isinstance(seen["rule"], Patience)

@@ -43,7 +43,7 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             out_channels=data.dataset.classes,
             **{**arguments, **experiment.options},
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"Expected arguments that {make.__name__} takes; found {experiment.options} "
             f"({error}). Its documentation lists them."

@@ -63,10 +63,10 @@ def unusual(experiment: Experiment) -> str:
     rows = {"reweight": e.reweight, "norm": e.norm, "pre_activation": e.pre_activation}
     usual = recipe(e.dataset, e.split, e.model, **rows)
     changed = departures(e, usual)
-    options = changed.pop("options", {})
-    changed |= {
-        name: options[name] for name in options if options[name] != usual.options.get(name)
-    }
+    options = changed.pop("options", usual.options)
+    for name in {**usual.options, **options}:
+        if options.get(name) != usual.options.get(name):
+            changed[name] = options.get(name, "at its default")
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changed.items())
 
 
@@ -102,4 +102,6 @@ def _mixhop(dataset: str) -> dict[str, Any]:
     options = {**known["options"], "hidden_dropout": 0.9}
     if dataset not in _MIXHOP:
         options |= {"binarize": False}
+    if dataset not in _MIXHOP and dataset not in _REFINED:
+        del options["readout_channels"]  # which fit the classes of Cora
     return {**usual, **known, "options": options}

@@ -1,0 +1,92 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from drgcn.errors import InputError
+from drgcn.nn import GAT, GCN, MLP, ChebNet, MixHop
+from drgcn.studies.building import build
+from drgcn.studies.recipes import MODELS, recipe
+
+# Widths of the datasets: features and classes.
+SHAPES = {
+    **{"cora": (1433, 7), "citeseer": (3703, 6), "pubmed": (500, 3), "corar": (302, 7)},
+    **{"citeseerr": (768, 6), "ppi": (50, 121), "wine": (13, 3), "digits": (64, 10)},
+    **{"planted": (32, 4), "twitch": (128, 2), "mine": (5, 11)},
+}
+CLASSES = {"gcn": GCN, "gat": GAT, "mixhop": MixHop, "chebyshev": ChebNet, "mlp": MLP}
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def graph(dataset):
+    features, classes = SHAPES[dataset]
+    info = SimpleNamespace(classes=classes)
+    return Data(x=torch.rand(3, features), edge_index=EDGES, dataset=info)
+
+
+@pytest.mark.parametrize("dataset", SHAPES)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_builds_for_its_recipe(dataset, model):
+    data = graph(dataset)
+    for split in ("public", "full"):
+        for gate in (None, "dr", "static", "constant"):
+            made = build(recipe(dataset, split, model, reweight=gate), data)
+            assert type(made) is CLASSES[model]
+            assert (made.inputs[0].gate is None) == (gate is None)
+            assert sum(1 for _ in made.layers(*made.prepare(data))) == len(made.inputs)
+        assert made(*made.prepare(data)).shape == (3, SHAPES[dataset][1])
+
+
+def test_settings_reach_the_model():
+    data = graph("cora")
+    gat = build(recipe("pubmed", "public", "gat", norm="layer", num_layers=3), data)
+    assert [conv.heads for conv in gat.convs] == [8, 8, 8]
+    assert all(conv.dropout == 0.6 for conv in gat.convs)
+    assert all(isinstance(enter.norm, torch.nn.LayerNorm) for enter in gat.inputs)
+    gcn = build(recipe("cora", "full", pre_activation=True, hidden_channels=9, dropout=0.1), data)
+    assert (gcn.pre_activation, gcn.dropout) == (True, 0.1)
+    assert gcn.convs[0].weight.shape == (1433, 9)
+    mixhop = build(recipe("cora", "full", "mixhop"), data)
+    assert mixhop.convs[0].out_channels == (24, 18, 18)
+    assert mixhop.readout.out_channels == (0, 7, 7)
+    assert (mixhop.dropout, mixhop.hidden_dropout, mixhop.binarize) == (0.5, 0.9, True)
+    cheb = build(recipe("cora", "public", "chebyshev"), data)
+    assert cheb.convs[0].weight.numel() == 3 * 1433 * 16  # orders 0 to 2
+
+
+@pytest.mark.parametrize("model", ["gat", "mixhop", "chebyshev", "mlp"])
+def test_pre_activation_is_for_gcn_alone(model):
+    with pytest.raises(InputError, match=f"pre-activation with gcn alone; found {model}"):
+        build(recipe("cora", "public", model, pre_activation=True), graph("cora"))
+
+
+def test_mixhop_takes_no_norm():
+    with pytest.raises(InputError, match="no norm with mixhop"):
+        build(recipe("cora", "public", "mixhop", norm="layer"), graph("cora"))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("gcn", {"heads": 8}, "unexpected keyword argument 'heads'"),
+        ("gcn", {"hidden_channels": -4}, "negative dimension"),
+        ("gcn", {"in_channels": 4}, "multiple values"),
+        ("gat", {"heads": 5}, "multiple of its 5 heads"),
+        ("gat", {"out_heads": "two"}, "not supported"),
+        ("gat", {"dropout": 1.5}, "dropout rate"),
+        ("gat", {"reweight": "odd"}, "'odd'"),
+        ("mixhop", {"hidden_channels": 8}, "one width per power"),
+        ("mixhop", {"readout_channels": [1, 1, 0]}, "multiple of the number of classes"),
+        ("chebyshev", {"K": -1}, "order K >= 0"),
+    ],
+)
+def test_arguments_a_model_does_not_take_are_one_clear_error(model, options, words):
+    usual = recipe("cora", "public", model)
+    wrong = replace(usual, options={**usual.options, **options})
+    with pytest.raises(
+        InputError, match=f"Expected arguments that {CLASSES[model].__name__}"
+    ) as e:
+        build(wrong, graph("cora"))
+    assert words in str(e.value)

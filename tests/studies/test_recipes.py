@@ -1,0 +1,174 @@
+from dataclasses import replace
+
+import pytest
+
+from drgcn.data.catalog import describe, names
+from drgcn.errors import InputError
+from drgcn.studies.experiment import Experiment, departures
+from drgcn.studies.recipes import MODELS, recipe, unusual
+from drgcn.studies.run_record import load_records
+from drgcn.studies.runner import stopping_rule
+from drgcn.training import BestValidation, Patience, RisingLoss
+
+CITATION = [
+    (name, split) for name in ("cora", "citeseer", "pubmed") for split in ("public", "full")
+]
+REFINED = [("corar", "full"), ("citeseerr", "full")]
+
+
+def changed(dataset, split, model):
+    """What a recipe sets, beside what it is for."""
+    return departures(recipe(dataset, split, model), Experiment(dataset, split, model))
+
+
+@pytest.mark.parametrize(("dataset", "split"), [*CITATION, *REFINED, ("planted", "random")])
+def test_gcn_is_trained_by_the_defaults_of_an_experiment(dataset, split):
+    assert recipe(dataset, split) == Experiment(dataset, split)
+
+
+def test_gat_is_trained_as_its_authors_and_the_paper_say():
+    usual = {"lr": 0.005, "epochs": 10_000, "rule": "patience"}
+    assert usual | {"dropout": 0.6} == changed("cora", "public", "gat")
+    assert usual | {"dropout": 0.35} == changed("corar", "full", "gat")
+    pubmed = recipe("pubmed", "public", "gat")
+    assert (pubmed.lr, pubmed.weight_decay, pubmed.dropout) == (0.01, 0.001, 0.6)
+    assert pubmed.options == {"out_heads": 8}
+    full = recipe("pubmed", "full", "gat")  # "we also adopt the Cora/Citeseer structure"
+    assert (full.lr, full.dropout, full.options) == (0.005, 0.35, {})
+    rule = stopping_rule(recipe("cora", "public", "gat"))
+    assert rule == Patience(100)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "hidden", "readout", "lr", "every", "decay"),
+    [
+        ("cora", [24, 18, 18], [0, 7, 7], 1.0, 40, 5e-3),
+        ("citeseer", [20, 20, 20], [6, 6, 6], 0.25, 40, 5e-2),
+        ("pubmed", [17, 23, 20], [3, 6, 3], 0.5, 20, 5e-3),
+    ],
+)
+def test_mixhop_is_trained_as_its_authors_scripts_say(dataset, hidden, readout, lr, every, decay):
+    for split in ("public", "full"):
+        e = recipe(dataset, split, "mixhop")
+        assert e.options["hidden_channels"] == hidden
+        assert e.options["readout_channels"] == readout
+        assert e.options["hidden_dropout"] == 0.9
+        assert "binarize" not in e.options
+        assert (e.lr, e.lr_cut_every, e.weight_decay) == (lr, every, decay)
+        assert (e.optimizer, e.dropout) == ("sgd", 0.5)
+        assert stopping_rule(e) == BestValidation(patience=200)
+
+
+def test_mixhop_takes_measured_features_as_they_are():
+    for dataset, split in (*REFINED, ("wine", "random")):
+        assert recipe(dataset, split, "mixhop").options["binarize"] is False
+
+
+@pytest.mark.parametrize("model", ["chebyshev", "mlp"])
+def test_kipfs_baselines_are_trained_as_in_his_code(model):
+    e = recipe("citeseer", "public", model)
+    assert (e.hidden_channels, e.epochs, e.rule, e.lr) == (16, 200, "rising-loss", 0.01)
+    assert (e.dropout, e.weight_decay) == (0.5, 5e-4)
+    assert stopping_rule(e) == RisingLoss()
+
+
+def test_the_order_of_chebyshev_is_that_of_the_quoted_number():
+    found = [recipe(name, "public", "chebyshev").options["K"] for name in ("cora", "citeseer")]
+    assert found == [2, 3]
+
+
+def test_changes_win_over_the_usual():
+    e = recipe("cora", "public", "gat", dropout=0.1, reweight="dr", rule="best-validation")
+    assert (e.dropout, e.reweight, e.rule, e.lr) == (0.1, "dr", "best-validation", 0.005)
+    assert stopping_rule(replace(e, patience=7)) == BestValidation(patience=7)
+    assert stopping_rule(replace(e, rule="patience", patience=7)).patience == 7
+
+
+def test_unknown_models_are_refused():
+    with pytest.raises(InputError, match="gcn, gat, mixhop, chebyshev, mlp; found 'sage'"):
+        recipe("cora", "public", "sage")
+
+
+# What is unusual
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_nothing_is_unusual_about_a_recipe(model):
+    places = [(name, split) for name in names() for split in describe(name).splits[:2]]
+    for dataset, split in places:
+        for row in ({}, {"reweight": "dr"}, {"norm": "layer"}, {"pre_activation": True}):
+            assert unusual(recipe(dataset, split, model, **row)) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "words"),
+    [
+        ("gcn", {"hidden_channels": 16}, "hidden channels 16"),
+        ("gcn", {"epochs": 200, "rule": "rising-loss"}, "epochs 200, rule rising-loss"),
+        ("gcn", {"graphs_per_step": 2, "reweight": "dr"}, "graphs per step 2"),
+        ("gat", {"epochs": 800}, "epochs 800"),
+        ("gat", {"dropout": 0.5}, "dropout 0.5"),
+        ("gat", {"options": {"out_heads": 8}}, "out heads 8"),
+        ("chebyshev", {"options": {"K": 3}}, "K 3"),
+        ("chebyshev", {"options": {}}, "K at its default"),
+        ("chebyshev", {"hidden_channels": 64}, "hidden channels 64"),
+        ("mixhop", {"lr": 0.5, "lr_cut_every": None}, "lr 0.5, lr cut every None"),
+        ("mlp", {"optimizer": "sgd"}, "optimizer sgd"),
+    ],
+)
+def test_what_departs_from_a_recipe_is_said(model, changes, words):
+    assert unusual(recipe("cora", "public", model, **changes)) == words
+
+
+def test_one_option_changed_among_several_is_said_alone():
+    e = recipe("cora", "public", "mixhop")
+    other = replace(e, options={**e.options, "hidden_channels": [60, 0, 0]})
+    assert unusual(other) == "hidden channels [60, 0, 0]"
+
+
+def test_what_is_usual_for_one_dataset_is_unusual_for_another():
+    pubmed = recipe("pubmed", "public", "gat")
+    assert "out heads 8" in unusual(replace(pubmed, dataset="cora"))
+    assert "out heads at its default" in unusual(
+        replace(recipe("cora", "public", "gat"), dataset="pubmed")
+    )
+
+
+# Records made before
+
+
+def test_committed_records_are_still_found_by_their_names(request):
+    folder = request.config.rootpath / "results"
+    records = load_records(folder)
+    assert len(records) >= 43
+    # A file's name holds the identity of the day it was written.
+    assert {record.file_name for record in records} == {p.name for p in folder.glob("*-seeds-*")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "gat"},
+        {"options": {"K": 2}},
+        {"optimizer": "sgd"},
+        {"patience": 50},
+        {"watch": "loss"},
+        {"lr_cut_every": 40},
+        {"graphs_per_step": 2},
+    ],
+)
+def test_every_new_setting_changes_the_identity(change):
+    base = Experiment("cora", "full")
+    assert replace(base, **change).identity("h") != base.identity("h")
+
+
+def test_an_experiment_read_from_a_record_is_the_one_that_was_written(make_record):
+    from drgcn.studies.run_record import RunRecord
+
+    for model in MODELS:
+        e = recipe("cora", "full", model, reweight="dr")
+        record = replace(make_record([0.8]), experiment=e)
+        again = RunRecord.loads(record.dumps())
+        assert again.experiment == e
+        assert again.identity == record.identity
+        assert unusual(again.experiment) == ""
