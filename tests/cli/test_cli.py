@@ -3,13 +3,18 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.errors import DrgcnError
+from drgcn.studies.recipes import recipe
+
+from ..training.graphs import several
 
 
 @pytest.fixture
@@ -204,3 +209,93 @@ def test_a_misspelt_column_is_not_taken_for_a_feature(call, own_data):
     code, _, error = call("train", str(own_data))
     assert code == 2
     assert "'Split'" in error
+
+
+# Other models, and several graphs
+
+
+QUICK = ("--seeds", "1", "--epochs", "3")
+
+
+def the_record(folder):
+    (path,) = folder.glob("*.json")
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("model", ["gat", "mixhop", "chebyshev", "mlp"])
+def test_every_model_trains_by_its_own_recipe(call, tmp_path, model):
+    code, out, _ = call("train", "wine", "--model", model, *QUICK)
+    assert code == 0
+    assert f"{model} + dr" in out
+    record = the_record(tmp_path / "runs")
+    expected = recipe("wine", "random", model, reweight="dr", epochs=3)
+    assert record["experiment"] == expected.to_dict()
+    assert len(record["seeds"]["0"]["k"]) == 2
+
+
+def test_models_are_compared_with_their_controls(call):
+    code, out, _ = call("train", "wine", "--model", "gat", "--compare", *QUICK, "--json")
+    assert code == 0
+    rows = [row["row"] for row in json.loads(out)["rows"]]
+    assert rows == ["gat", "gat + dr", "gat + static", "gat + constant"]
+
+
+def test_arguments_of_the_models_class_can_be_set(call, tmp_path):
+    words = ("--set", "out_heads=2", "--set", "heads=4", "--hidden", "8", "--norm", "graph")
+    assert call("train", "wine", "--model", "gat", *words, *QUICK)[0] == 0
+    experiment = the_record(tmp_path / "runs")["experiment"]
+    assert experiment["options"] == {"out_heads": 2, "heads": 4}
+    assert (experiment["hidden_channels"], experiment["norm"]) == (8, "graph")
+
+
+def test_arguments_that_are_set_join_those_of_the_recipe(call, tmp_path):
+    words = ("--set", "hidden_channels=[4,4]", "--set", "binarize=true")
+    assert call("train", "wine", "--model", "mixhop", *words, *QUICK)[0] == 0
+    options = the_record(tmp_path / "runs")["experiment"]["options"]
+    assert options == {"hidden_channels": [4, 4], "hidden_dropout": 0.9, "binarize": True}
+
+
+@pytest.mark.parametrize("many_labels", [False, True])
+def test_a_file_of_several_graphs_trains_in_steps(call, tmp_path, many_labels):
+    torch.save(several(many_labels=many_labels), tmp_path / "union.pt")
+    words = ("--model", "gat", "--graphs-per-step", "2", "--hidden", "8")
+    code, _, _ = call("train", str(tmp_path / "union.pt"), *words, *QUICK)
+    assert code == 0
+    record = the_record(tmp_path / "runs")
+    assert record["experiment"]["graphs_per_step"] == 2
+    assert record["data"]["metric"] == ("micro-F1" if many_labels else "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "sage"), "found 'sage'"),
+        (("--model", "mixhop", "--hidden", "8"), "--set hidden_channels=[20,20,20]"),
+        (("--model", "mixhop", "--norm", "layer"), "no norm with mixhop"),
+        (("--model", "gat", "--pre-activation"), "pre-activation with gcn alone; found gat"),
+        (("--model", "gat", "--hidden", "30"), "multiple of its 8 heads"),
+        (("--model", "gat", "--set", "odd=1"), "unexpected keyword argument 'odd'"),
+        (("--model", "gat", "--set", "out_heads=two"), "out_heads"),
+        (("--model", "gat", "--set", "out_heads"), "--set name=value; found 'out_heads'"),
+        (("--model", "gat", "--set", "=2"), "--set name=value; found '=2'"),
+        (("--set", "heads=2"), "unexpected keyword argument 'heads'"),
+        (("--set", "hidden_channels=-2"), "hidden_channels"),
+        (("--set", "reweight=dr", "--compare"), "reweight as a setting of its own"),
+        (("--graphs-per-step", "2"), "wine is one graph"),
+    ],
+)
+def test_a_wrong_setting_is_one_message_and_no_record(
+    words, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+    monkeypatch.setattr(sys, "argv", ["drgcn", "train", "wine", *words, *QUICK])
+    with pytest.raises(SystemExit) as end:
+        drgcn.cli.main()
+    out, error = capsys.readouterr()
+    assert end.value.code == 2
+    assert out == ""
+    assert error.startswith("error: ")
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

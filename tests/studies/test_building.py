@@ -67,6 +67,13 @@ def test_mixhop_takes_no_norm():
         build(recipe("cora", "public", "mixhop", norm="layer"), graph("cora"))
 
 
+@pytest.mark.parametrize("name", ["reweight", "norm", "pre_activation"])
+def test_an_option_cannot_make_a_row_into_another(name):
+    e = recipe("cora", "public", options={name: None})
+    with pytest.raises(InputError, match=f"Expected {name} as a setting of its own"):
+        build(e, graph("cora"))
+
+
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
@@ -76,7 +83,6 @@ def test_mixhop_takes_no_norm():
         ("gat", {"heads": 5}, "multiple of its 5 heads"),
         ("gat", {"out_heads": "two"}, "not supported"),
         ("gat", {"dropout": 1.5}, "dropout rate"),
-        ("gat", {"reweight": "odd"}, "'odd'"),
         ("mixhop", {"hidden_channels": 8}, "one width per power"),
         ("mixhop", {"readout_channels": [1, 1, 0]}, "multiple of the number of classes"),
         ("chebyshev", {"K": -1}, "order K >= 0"),

@@ -112,6 +112,11 @@ def train(
             f"Expected --set hidden_channels=[20,20,20], one width per power, for {model}; found "
             f"--hidden {hidden}."
         )
+    if graphs_per_step is not None and "graph" not in data:
+        raise InputError(
+            f"Expected several graphs for --graphs-per-step; {data.dataset.name} is one graph. "
+            f"Leave the option out."
+        )
     usual = replace(usual, options={**usual.options, **_settings(set_ or [])})
     experiments = [
         replace(usual, reweight=None if gate is Gate.none else gate.value) for gate in gates

@@ -36,6 +36,11 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
         arguments["pre_activation"] = experiment.pre_activation
     elif experiment.pre_activation:
         raise InputError(f"Expected pre-activation with gcn alone; found {experiment.model}.")
+    if doubled := sorted({"reweight", "norm", "pre_activation"} & experiment.options.keys()):
+        raise InputError(
+            f"Expected {', '.join(doubled)} as a setting of its own, which names the row of a "
+            f"table; found it among the options {experiment.options}."
+        )
     make = _CLASSES[experiment.model]
     try:
         return make(
