@@ -23,7 +23,9 @@ if not any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))):
 
 _WIDEST_BLOCK = 128
 _MOST_ENTRIES = 32  # loads in flight per row: enough to hide their latency
-_TILE = 1024  # elements that a thread block holds in registers
+_TILE = 1024  # elements that a thread block of four warps holds in registers
+_WIDE_TILE = 4096  # and one of a single warp, which holds fewer blocks' worth of rows
+_NARROW = 16
 _MOST_ROWS = 32
 
 
@@ -88,10 +90,16 @@ def _sampled(  # type: ignore[no-untyped-def]
 def tile(rows: int, nnz: int, block: int = 1) -> dict[str, int]:
     """How many rows a thread block takes, and how many entries of each at once, for rows of
     average length whose entries stand for ``block`` numbers each."""
+    if block > _NARROW:  # work enough for a block of one warp
+        return {
+            "ROWS": 1,
+            "ENTRIES": max(1, min(_MOST_ENTRIES, _WIDE_TILE // block)),
+            "num_warps": 1,
+        }
     mean = -(-nnz // max(rows, 1))
     entries = min(_MOST_ENTRIES, triton.next_power_of_2(max(mean, 4)))
     height = max(1, min(_MOST_ROWS, _TILE // (entries * block)))
-    return {"ROWS": height, "ENTRIES": entries, "num_warps": 4 if height > 1 else 1}
+    return {"ROWS": height, "ENTRIES": entries, "num_warps": 4}
 
 
 def csr_product(

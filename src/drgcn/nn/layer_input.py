@@ -7,9 +7,10 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import GraphNorm, PairNorm
+from torch_geometric.nn import PairNorm
 
 from drgcn.nn.control_gates import ConstantGate, StaticGate
+from drgcn.nn.graph_norm import GraphNorm
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.pooling import weighted_mean
@@ -72,10 +73,12 @@ class LayerInput(torch.nn.Module):
         return x, self.gate.from_mean(mean).to(x.dtype)
 
     def _normalized(self, x: Tensor, groups: NodeGroups | None) -> Tensor:
+        if isinstance(self.norm, GraphNorm):
+            return self.norm(x, groups)
+        if isinstance(self.norm, PairNorm) and groups is not None:
+            return self.norm(x, groups.graph, groups.size)
         assert self.norm is not None
-        if groups is None or not isinstance(self.norm, GraphNorm | PairNorm):
-            return self.norm(x)
-        return self.norm(x, groups.graph, groups.size)
+        return self.norm(x)
 
     def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters of the gate; norms are never decayed."""

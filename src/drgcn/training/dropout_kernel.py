@@ -37,13 +37,14 @@ def hashed_factors(
     """Factors ``[..., count]`` for keys ``[...]``: ``scale`` where the 16-bit draw is at least
     ``least``, else zero."""
     out = torch.empty(*key.shape, count, dtype=dtype, device=key.device)
+    single = dtype != torch.float64  # kernels take numbers in single precision
     if out.numel():
         grid = (triton.cdiv(count, _BLOCK), key.numel())
         _factors[grid](
-            *(key.contiguous(), out, count, least, scale),
+            *(key.contiguous(), out, count, least, scale if single else 1.0),
             SPREAD=SPREAD,
             FIRST=MIX[0],
             SECOND=MIX[1],
             BLOCK=_BLOCK,
         )
-    return out
+    return out if single else out * scale
