@@ -1,5 +1,3 @@
-import gc
-
 import pytest
 import torch
 
@@ -88,7 +86,6 @@ def test_patterns_that_come_and_go_are_not_mistaken_for_one_another():
         x = random_matrix(NODES, D, seed=seed, density=0.3 + 0.02 * (seed % 3))
         found = grouped.mean(SparseMatrix.from_tensor(x))
         torch.testing.assert_close(found, mean_loop(x, GRAPH, SIZE))
-        gc.collect()
 
 
 def test_two_groups_on_one_pattern_do_not_share_blocks():
