@@ -74,7 +74,7 @@ def test_checkpoints_of_other_seeds_are_not_mistaken(tmp_path):
         def __init__(self, seeds):
             self.stack = type("Stack", (), {"seeds": seeds})
 
-    loop = EpochLoop(1, 1, checkpoint=tmp_path / "c")
+    loop = EpochLoop(1, 1, 1, checkpoint=tmp_path / "c")
     assert loop._path(Stub((0, 1, 5))) != loop._path(Stub((0, 2, 5)))
 
 

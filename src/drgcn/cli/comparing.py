@@ -28,6 +28,7 @@ from drgcn.studies.comparison import gain, summarize, verdict
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.runner import Outcome, run
 from drgcn.training import Progress as FitProgress
+from drgcn.training.objective import objective_for
 
 
 def run_rows(
@@ -82,7 +83,7 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
         f"variances: {report['variance_spread'] if varied else 'none, all are constant'}."
     )
-    console.print(_table(report["rows"]))
+    console.print(_table(report["rows"], report["metric"]))
     if report["verdict"]:
         console.print(report["verdict"])
     for row in report["rows"]:
@@ -117,6 +118,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     complete = {None, "dr", "static", "constant"} <= by_gate.keys()
     return {
         "dataset": data.dataset.to_dict(),
+        "metric": objective_for(data.y).metric,
         "variance_spread": _spread(data),
         "rows": rows,
         "verdict": verdict(by_gate) if complete else None,
@@ -126,13 +128,15 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _words(now: FitProgress) -> str:
     """Loss and validation, and how many seeds train together where that is not all of them."""
     words = f"loss {now.train_loss:.3f} val {100 * now.val_accuracy:.1f} %"
-    if now.seeds_at_once == now.seeds:
+    if now.seeds_at_once >= now.seeds:
         return words
     return f"{words}, {now.seeds_at_once} of {now.seeds} seeds at once"
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table("", f"test % (n={rows[0]['seeds']})", "gain over plain [95 %]", "K per layer")
+def _table(rows: Sequence[dict[str, Any]], metric: str) -> Table:
+    table = Table(
+        "", f"test {metric} % (n={rows[0]['seeds']})", "gain over plain [95 %]", "K per layer"
+    )
     for row in rows:
         std, over = row["test_accuracy_std"], row["gain_over_plain"]
         accuracy = f"{row['test_accuracy_mean']:.2f}" + ("" if std is None else f" ± {std:.2f}")

@@ -22,15 +22,19 @@ def gated_product(
     scaled.
 
     Args:
-        x (Tensor or SparseMatrix): Node features ``[nodes, d]``.
-        weight (Tensor): Weights ``[d, k]``.
+        x (Tensor or SparseMatrix): Node features ``[nodes, d]``; ``[heads, nodes, d]`` if every
+            head sees its own.
+        weight (Tensor): Weights ``[d, k]``; ``[heads, d, k]`` likewise.
         s (Tensor, optional): Gate ``[d]``, or ``[graphs, d]`` with ``groups``.
         groups (NodeGroups, optional): The graph of each node.
     """
-    if s is None or groups is None:
-        weight = weight if s is None else fold(weight, s, dim=0)
-        return spmm(x, weight) if isinstance(x, SparseMatrix) else tall_product(x, weight)
+    if s is not None and groups is None:
+        weight = fold(weight, s, dim=-2)
+    elif s is not None and groups is not None:
+        if isinstance(x, SparseMatrix):
+            folded = s[:, :, None] * weight[..., None, :, :]  # [..., graphs, d, k]
+            return spmm(groups.as_blocks(x), folded.flatten(-3, -2))
+        x = x * groups.spread(s)
     if isinstance(x, SparseMatrix):
-        folded = s[:, :, None] * weight  # [graphs, d, k]
-        return spmm(groups.as_blocks(x), folded.flatten(0, 1))
-    return tall_product(x * groups.spread(s), weight)
+        return spmm(x, weight)
+    return tall_product(x, weight) if x.dim() == 2 else x @ weight

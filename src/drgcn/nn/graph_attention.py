@@ -100,8 +100,7 @@ class GraphAttention(torch.nn.Module):
         alpha = attention_coefficients(target, source, pattern, self.negative_slope)
         alpha = F.dropout(alpha, self.dropout, self.training)
         z = F.dropout(z, self.dropout, self.training)
-        out = torch.vmap(lambda a, y: spmm(SparseMatrix(pattern, a), y))(alpha, z)
-        out = out + self.bias[:, None]
+        out = spmm(SparseMatrix(pattern, alpha), z) + self.bias[:, None]
         if self.res_weight is not None and self.res_bias is not None:
             out = out + self._transform(x, self.res_weight, s, groups) + self.res_bias[:, None]
         return out.transpose(0, 1).flatten(1) if self.concat else out.mean(0)
@@ -117,17 +116,12 @@ class GraphAttention(torch.nn.Module):
     def _transform(
         self, x: Features, weight: Tensor, s: Tensor | None, groups: NodeGroups | None
     ) -> Tensor:
-        values = x.values if isinstance(x, SparseMatrix) else x
-        if values.dim() == (1 if isinstance(x, SparseMatrix) else 2):  # heads see the same
-            wide = weight.transpose(0, 1).flatten(1)  # [in, heads * out]
-            product = gated_product(x, wide, s, groups)
-            return product.unflatten(1, (self.heads, self.out_channels)).transpose(0, 1)
-
-        def one_head(values: Tensor, weight: Tensor) -> Tensor:
-            head = x.with_values(values) if isinstance(x, SparseMatrix) else values
-            return gated_product(head, weight, s, groups)
-
-        return torch.vmap(one_head)(values, weight)
+        per_head = x.values.dim() == 2 if isinstance(x, SparseMatrix) else x.dim() == 3
+        if per_head:
+            return gated_product(x, weight, s, groups)
+        wide = weight.transpose(0, 1).flatten(1)  # [in, heads * out]
+        product = gated_product(x, wide, s, groups)
+        return product.unflatten(1, (self.heads, self.out_channels)).transpose(0, 1)
 
     def extra_repr(self) -> str:
         """Widths and heads, as in PyG."""

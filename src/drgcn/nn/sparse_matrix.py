@@ -13,7 +13,10 @@ from drgcn.nn.sparse_pattern import SparsePattern
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Values on a :class:`SparsePattern`. Multiply with :func:`~drgcn.nn.spmm` or ``@``."""
+    """Values on a :class:`SparsePattern`. Multiply with :func:`~drgcn.nn.spmm` or ``@``.
+
+    Values are ``[nnz]``, or ``[heads, nnz]`` for one matrix per head.
+    """
 
     pattern: SparsePattern
     values: Tensor

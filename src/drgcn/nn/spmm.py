@@ -31,16 +31,21 @@ with warnings.catch_warnings():
 def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
     """The product ``matrix @ x`` with a dense ``x`` of shape ``[columns, k]``.
 
-    Differentiable in ``x`` and in the values of ``matrix``. Under :func:`torch.vmap`, nested or
-    not, all lanes become one product.
+    A matrix with values ``[heads, nnz]`` is one matrix per head on the same pattern, and takes
+    ``x`` ``[heads, columns, k]``. Differentiable in ``x`` and in the values. Under
+    :func:`torch.vmap`, nested or not, all lanes become one product.
     """
-    if x.dim() != 2 or x.size(0) != matrix.shape[1]:
+    heads = list(matrix.values.shape[:-1])
+    if x.dim() != len(heads) + 2 or list(x.shape[:-1]) != [*heads, matrix.shape[1]]:
+        expected = ", ".join(map(str, [*heads, matrix.shape[1], "k"]))
         raise ValueError(
-            f"spmm expects x of shape [{matrix.shape[1]}, k] for a matrix of shape "
-            f"{list(matrix.shape)}; found {list(x.shape)}."
+            f"spmm expects x of shape [{expected}] for a matrix of shape "
+            f"{[*heads, *matrix.shape]}; found {list(x.shape)}."
         )
     if x.dtype in (torch.bfloat16, torch.float16):
         x = x.to(matrix.dtype)  # as under autocast: sums over neighbours keep full precision
+    if heads:
+        return _SparseProduct.apply(matrix.values, x, matrix.pattern, False)
     return _SparseProduct.apply(matrix.values, x[None], matrix.pattern, False).squeeze(0)
 
 
@@ -53,7 +58,8 @@ class _SparseProduct(torch.autograd.Function):
         if x.is_cuda and _csr_product is not None:
             return _csr_product(pattern, values, x, transpose=transpose)
         if transpose:
-            values, pattern = values[..., pattern.to_transpose], pattern.transpose
+            order = pattern.to_transpose.long().expand_as(values)
+            values, pattern = values.gather(-1, order), pattern.transpose  # faster than indexing
         lanes, _, k = x.shape
         if lanes == 1:
             return _product(pattern, values.flatten(), x[0])[None]
@@ -109,7 +115,18 @@ class _SampledProduct(torch.autograd.Function):
     def forward(rows: Tensor, cols: Tensor, pattern: SparsePattern) -> Tensor:
         if rows.is_cuda and _sampled_product is not None:
             return _sampled_product(pattern, rows, cols)
-        return (rows[:, pattern.row] * cols[:, pattern.col]).sum(-1)
+        lanes, nnz = rows.size(0), pattern.nnz
+        pattern = pattern if lanes == 1 else pattern.repeat(lanes)
+        rows, cols = rows.flatten(0, 1), cols.flatten(0, 1)
+        if torch.backends.mkl.is_available() and not rows.is_cuda and nnz and rows.size(1):
+            # Twice as fast, since the gathered rows are never written down.
+            zeros = rows.new_zeros(pattern.nnz)
+            csr = torch.sparse_csr_tensor(
+                pattern.crow, pattern.col, zeros, pattern.shape, check_invariants=False
+            )
+            return torch.sparse.sampled_addmm(csr, rows, cols.t()).values().view(lanes, nnz)
+        gathered = rows.index_select(0, pattern.row) * cols.index_select(0, pattern.col)
+        return gathered.sum(-1).view(lanes, nnz)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

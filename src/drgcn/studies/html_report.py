@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
@@ -63,7 +64,7 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str
         record.experiment.label,
         f"{summary.mean:.2f}" + (f" ± {summary.std:.2f}" if summary.seeds > 1 else ""),
         "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
-        " ".join(f"{value:.2f}" for value in summary.k),
+        " ".join("-" if math.isnan(value) else f"{value:.2f}" for value in summary.k),
         round(summary.best_epoch),
         summary.seeds,
     ]

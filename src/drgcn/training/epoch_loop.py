@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,8 @@ class EpochLoop:
 
     Args:
         epochs: Budget of each block.
-        blocks: The seeds of each block.
+        blocks: How many blocks there will be.
+        seeds: How many seeds were asked for.
         progress: Called a few times a second.
         checkpoint: Where to save the state, one file per block.
         checkpoint_every: Seconds between two saves.
@@ -48,13 +49,14 @@ class EpochLoop:
     def __init__(
         self,
         epochs: int,
-        blocks: Sequence[tuple[int, ...]],
+        blocks: int,
+        seeds: int,
         progress: Callable[[Progress], None] | None = None,
         checkpoint: Path | str | None = None,
         checkpoint_every: float = 10.0,
         fingerprint: str = "",
     ) -> None:
-        self.epochs, self.blocks = epochs, blocks
+        self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
@@ -110,10 +112,10 @@ class EpochLoop:
         self.progress(
             Progress(
                 epochs_done=self.finished * self.epochs + epoch,
-                epochs_in_all=len(self.blocks) * self.epochs,
+                epochs_in_all=self.blocks * self.epochs,
                 train_loss=float(trainer.curve("train_loss")[epoch - 1][active].mean()),
                 val_accuracy=float(trainer.curve("val_accuracy")[epoch - 1][active].mean()),
-                seeds_at_once=len(trainer.stack.seeds),
-                seeds=sum(map(len, self.blocks)),
+                seeds_at_once=min(len(trainer.stack.seeds), self.seeds),
+                seeds=self.seeds,
             )
         )

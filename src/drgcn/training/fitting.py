@@ -103,7 +103,15 @@ def fit(
     training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
     settings = (*training, graphs_per_step)
     fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
-    loop = EpochLoop(epochs, blocks, progress, checkpoint, checkpoint_every, fingerprint)
+    loop = EpochLoop(
+        epochs,
+        len(blocks),
+        len(seeds),
+        progress=progress,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        fingerprint=fingerprint,
+    )
     results = []
     for block in blocks:
         trainer = make_trainer(block)

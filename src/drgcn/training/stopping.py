@@ -7,7 +7,7 @@ A rule sees the validation loss and accuracy of all seeds after every epoch, as 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -98,6 +98,12 @@ class Patience:
     patience: int = 100
     watch: Watch = "both"
     penalized_loss: bool = False
+
+    def __post_init__(self) -> None:
+        if self.watch not in get_args(Watch):
+            raise ValueError(
+                f"Patience expects watch to be one of {get_args(Watch)}; found {self.watch!r}."
+            )
 
     def start(self, seeds: int, device: torch.device) -> State:
         """The state before the first epoch."""
