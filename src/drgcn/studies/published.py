@@ -30,7 +30,7 @@ class Published:
 
 # Per table: the sets of its columns with their split, then per row what it prints.
 _Row = tuple[float | tuple[float, float] | None, ...]
-_TABLES: Final[dict[str, tuple[tuple[tuple[str, str], ...], dict[str, _Row]]]] = {
+PAPER_TABLES: Final[dict[str, tuple[tuple[tuple[str, str], ...], dict[str, _Row]]]] = {
     MAIN: (
         (("corar", "full"), ("citeseerr", "full"), ("pubmed", "full")),
         {
@@ -88,7 +88,7 @@ def published(experiment: Experiment) -> Published | None:
     """
     if unusual(replace(experiment, hidden_channels=_usual_width(experiment))):
         return None
-    for table, (columns, rows) in _TABLES.items():
+    for table, (columns, rows) in PAPER_TABLES.items():
         place = (experiment.dataset, experiment.split)
         if experiment.label in rows and place in columns:
             printed = rows[experiment.label][columns.index(place)]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drgcn.data.catalog import describe, names
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.published import published
 from drgcn.studies.recipes import MODELS, unusual
@@ -78,9 +79,15 @@ def gate_table(records: Sequence[RunRecord]) -> str:
 
 
 def data_name(record: RunRecord) -> str:
-    """The dataset's name, with a word where its features are not the published ones."""
-    rebuilt = str(record.data.get("feature_source", "")).startswith("rebuilt")
-    return f"{record.data['name']} (rebuilt features)" if rebuilt else str(record.data["name"])
+    """The dataset's name, with what sets its features apart from those it is published with."""
+    name = str(record.data["name"])
+    remarks = []
+    if str(record.data.get("feature_source", "")).startswith("rebuilt"):
+        remarks.append("rebuilt features")
+    usual = describe(name).normalize if name in names() else None
+    if usual is not None and record.data.get("normalize", usual) != usual:
+        remarks.append(f"scaled: {record.data['normalize']}")
+    return f"{name} ({', '.join(remarks)})" if remarks else name
 
 
 def published_cell(record: RunRecord) -> str:
@@ -88,7 +95,8 @@ def published_cell(record: RunRecord) -> str:
     printed = published(record.experiment)
     if printed is None:
         return ""
-    return f"({printed})" if data_name(record) != record.data["name"] else str(printed)
+    rebuilt = str(record.data.get("feature_source", "")).startswith("rebuilt")
+    return f"({printed})" if rebuilt else str(printed)
 
 
 def _accuracy(seeds: dict[int, SeedResult]) -> str:
