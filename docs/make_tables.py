@@ -16,7 +16,7 @@ from drgcn.studies.paper_tables import paper_table
 from drgcn.studies.published import PAPER_TABLES
 from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord, load_records
-from drgcn.studies.tables import gate_table, markdown_table, merge
+from drgcn.studies.tables import gate_table, markdown_table, merge, search_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/results.md", "docs/differences.md")
@@ -72,9 +72,14 @@ def filled(text: str, contents: dict[str, str]) -> str:
 def shown_first(record: RunRecord) -> bool:
     """Whether a record belongs in the README: GCN and GAT on the best-known sets."""
     own = record.data["name"] in ("digits", "planted")
-    known = record.data["name"] in ("cora", "citeseer", "pubmed")
+    known = record.data["name"] in ("cora", "citeseer", "pubmed", "corar")
     usual = record.experiment.model in ("gcn", "gat") and not unusual(record.experiment)
-    return own or (known and usual and record.experiment.norm is None)
+    return own or (known and usual and plain_norm(record))
+
+
+def plain_norm(record: RunRecord) -> bool:
+    """Whether nothing but a gate stands in front of the layers."""
+    return record.experiment.norm is None and not record.experiment.pre_activation
 
 
 def main() -> None:
@@ -83,6 +88,7 @@ def main() -> None:
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
         "all gates": gate_table(records),
+        "search": search_table(load_records(ROOT / "results" / "search")),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
         "paper": "\n\n".join(f"**{t}**\n\n{paper_table(records, t)}" for t in PAPER_TABLES),
         "all records": markdown_table(records),
@@ -103,14 +109,20 @@ def main() -> None:
             path.write_text(new, encoding="utf-8")
     if "--check" in sys.argv:
         sys.exit("tables are not those of results/: run `make tables`" if stale else 0)
-    shown = {"planted": "planted (synthetic)", "digits": "digits", "cora": "Cora, full"}
+    shown = {
+        "planted (synthetic)": ("planted", "random", "none"),
+        "CoraR, rebuilt, lengths unscaled": ("corar", "full", "none"),
+        "Cora": ("cora", "full", "row"),
+    }
     panels = {
         title: [
             (record, seeds)
             for record, seeds in merge(records)
-            if record.data["name"] == name and record.data["split"] != "public"
+            if tuple(record.data[key] for key in ("name", "split", "normalize")) == place
+            and record.experiment.model == "gcn"
+            and plain_norm(record)
         ]
-        for name, title in shown.items()
+        for title, place in shown.items()
     }
     save_figure(comparison_figure(panels), ROOT / "docs" / "images" / "comparison.png")
 

@@ -44,10 +44,12 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_every_recorded_seed_was_run_to_the_protocol():
+    from drgcn.studies.recipes import recipe
     from drgcn.studies.run_record import load_records
 
-    records = load_records(ROOT / "results")
+    records = load_records(ROOT / "results") + load_records(ROOT / "results" / "search")
     assert records
     for record in records:
+        ran = record.experiment
         assert sorted(record.seeds) == list(range(20))
-        assert record.experiment.rule == "best-validation"
+        assert ran.rule == recipe(ran.dataset, ran.split, ran.model).rule

@@ -29,9 +29,9 @@ def read(folder: Path, graphs: Mapping[str, int]) -> dict[str, list[Piece]]:
     rest of its tissue, goes to the graph of the nearest row above its first (below, if there is
     none above) of the same part: the rows of a tissue are stored together.
 
-    NOTE[DIFF]: GAT's preprocessing takes the components of three nodes and more for graphs, and
-    adds all smaller ones to the first graph of their part.
     """
+    # NOTE[DIFF]: GAT's preprocessing takes the components of three nodes and more for graphs, and
+    # adds all smaller ones to the first graph of their part.
     path = folder / "ppi-G.json"
     stored = read_node_link(path)
     ids = [str(node["id"]) for node in stored.nodes]

@@ -78,6 +78,21 @@ def gate_table(records: Sequence[RunRecord]) -> str:
     return "\n".join(lines)
 
 
+def search_table(records: Sequence[RunRecord]) -> str:
+    """What a search tried, by the validation accuracy that decided; the choice stands first."""
+    lines = [
+        "| dataset | split | tried | validation accuracy % | test accuracy % |",
+        "|---|---|---|---|---|",
+    ]
+    rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
+    rows.sort(key=lambda row: (row[0].data["name"], -row[2].val_mean))
+    for record, seeds, summary in rows:
+        cells = [data_name(record), record.data["split"], _row_name(record)]
+        cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def data_name(record: RunRecord) -> str:
     """The dataset's name, with what sets its features apart from those it is published with."""
     name = str(record.data["name"])
