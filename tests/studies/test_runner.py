@@ -8,7 +8,8 @@ from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.recipes import MODELS, recipe
 from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import layer_stability, run
+from drgcn.studies.layer_stability import layer_stability
+from drgcn.studies.runner import run
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 
 from ..training.graphs import FEATURES, several

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.errors import UndefinedStability
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.stability import stability_k
 from drgcn.studies.building import build
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.layer_stability import layer_stability
 from drgcn.studies.run_record import RunRecord, SeedResult, load_records
 from drgcn.training import (
     BestValidation,
@@ -32,7 +27,7 @@ from drgcn.training import (
     clear_checkpoint,
     fit,
 )
-from drgcn.training.task import Task
+from drgcn.training.task import test_inputs
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _DATA_FACTS = (
@@ -134,7 +129,7 @@ def _train(
         checkpoint_every=checkpoint_every,
     )
     # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
-    task = Task.from_data(data, result.models[0].prepare, device)  # type: ignore[arg-type]
+    inputs = test_inputs(data, result.models[0].prepare, device)  # type: ignore[arg-type]
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,
@@ -144,8 +139,7 @@ def _train(
         seconds=result.seconds,
         curve_epochs=epochs,
         seeds={
-            seed: _seed_result(result, place, epochs, task.test.inputs)
-            for place, seed in enumerate(seeds)
+            seed: _seed_result(result, place, epochs, inputs) for place, seed in enumerate(seeds)
         },
     )
 
@@ -173,35 +167,3 @@ def _seed_result(
         curve_val_accuracy=points("val_accuracy"),
         curve_train_loss=points("train_loss"),
     )
-
-
-@torch.no_grad()
-def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[float | None]:
-    """K of each layer of a trained model, over all nodes, in evaluation mode.
-
-    With several graphs, the mean over those where K is defined; ``None`` where it nowhere is, as
-    for a layer all of whose inputs have died.
-    """
-    groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
-    found: list[float | None] = []
-    for layer_input, s, _ in model.layers(*inputs):  # type: ignore[operator]
-        if s is None:
-            continue
-        if groups is None:
-            x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
-            values = _defined([(x, s)])
-        else:
-            dense = (
-                layer_input.to_dense() if isinstance(layer_input, SparseMatrix) else layer_input
-            )
-            values = _defined([(dense[groups.graph == g], s[g]) for g in range(groups.size)])
-        found.append(round(sum(values) / len(values), 4) if values else None)
-    return found
-
-
-def _defined(pairs: list[tuple[Tensor, Tensor]]) -> list[float]:
-    values = []
-    for x, s in pairs:
-        with contextlib.suppress(UndefinedStability):
-            values.append(stability_k(x, s))
-    return values

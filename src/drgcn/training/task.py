@@ -95,6 +95,14 @@ class Task:
         )
 
 
+def test_inputs(data: Data, prepare: Prepare, device: torch.device) -> tuple[Any, ...]:
+    """What a model is tested on: the one graph, or the graphs of the test nodes."""
+    graph = data.get("graph")
+    if graph is not None:
+        data, _ = _select(data, graph[data.test_mask].unique())
+    return _to(prepare(data), device)
+
+
 def _select(data: Data, graphs: Tensor) -> tuple[Data, Tensor]:
     """Some of the graphs of a union as a batch of their own, and the nodes that were kept."""
     kept = torch.isin(data.graph, graphs).nonzero().flatten()
