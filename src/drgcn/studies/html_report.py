@@ -16,7 +16,7 @@ from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
 from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord
-from drgcn.studies.tables import Row, gate_groups
+from drgcn.studies.tables import Row, data_name, gate_groups, published_cell
 
 
 def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Path:
@@ -39,10 +39,12 @@ def _section(gates: dict[str | None, Row]) -> dict[str, Any]:
     complete = {None, "dr", "static", "constant"} <= gates.keys()
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
     parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test"
-    title = f"{data['name']} ({data['split']} split)"
-    model = replace(experiment, reweight=None).label
+    title = (
+        f"{data_name(record)}, split {data['split']}: {replace(experiment, reweight=None).label}"
+    )
     return {
-        "title": title if model == "gcn" else f"{title}, {model}",
+        "title": title,
+        "metric": data.get("metric", "accuracy"),
         "facts": f"{counts}; {parts}.{_training(experiment)}".format_map(data),
         "rows": [_cells(row, seeds, results.get(None)) for row, seeds in rows],
         "verdict": verdict(results) if complete else None,
@@ -63,6 +65,7 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str
     return [
         record.experiment.label,
         f"{summary.mean:.2f}" + (f" ± {summary.std:.2f}" if summary.seeds > 1 else ""),
+        published_cell(record),
         "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
         " ".join("-" if math.isnan(value) else f"{value:.2f}" for value in summary.k),
         round(summary.best_epoch),

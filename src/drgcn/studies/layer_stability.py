@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.errors import UndefinedStability
+from drgcn.errors import NonFiniteError, UndefinedStability
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.stability import stability_k
@@ -19,7 +19,7 @@ def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[flo
     """K of each layer of a trained model, over all nodes, in evaluation mode.
 
     With several graphs, the mean over those where K is defined; ``None`` where it nowhere is, as
-    for a layer all of whose inputs have died.
+    for a layer all of whose inputs have died, or grown beyond all numbers.
     """
     groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
     found: list[float | None] = []
@@ -41,6 +41,6 @@ def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[flo
 def _defined(pairs: list[tuple[Tensor, Tensor]]) -> list[float]:
     values = []
     for x, s in pairs:
-        with contextlib.suppress(UndefinedStability):
+        with contextlib.suppress(UndefinedStability, NonFiniteError):
             values.append(stability_k(x, s))
     return values
