@@ -19,5 +19,25 @@ class UndefinedStability(DrgcnError, ValueError):  # noqa: N818 - a state of the
     """A measure of spread asked of features that do not spread."""
 
 
+class NonFiniteError(InputError):
+    """A value that is no finite number; the message names its row and column."""
+
+
+class CovarianceError(InputError):
+    """A matrix that is no covariance: not square, not symmetric, or not positive semi-definite."""
+
+
+class NotCovarianceError(InputError):
+    """A matrix that is not symmetric, not positive semidefinite, or not finite."""
+
+
+class ZeroVarianceError(InputError):
+    """A formula that divides by a variance, asked where that variance is zero."""
+
+
+class DimensionError(InputError):
+    """A statement asked in fewer dimensions than it needs."""
+
+
 class DrgcnWarning(UserWarning):
     """Something worth knowing that does not stop the work."""

@@ -1,0 +1,85 @@
+"""What the statements assume of their inputs, checked by name and with numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from drgcn.errors import DimensionError, InputError, NotCovarianceError, ZeroVarianceError
+
+# Relative to the largest entry: what rounding may do to a symmetric or semidefinite matrix.
+_ROUNDING = 1e-10
+
+
+def symmetric(c: Tensor, name: str = "C") -> Tensor:
+    """``c`` in float64 if it lies in the space H_d of symmetric matrices, else an error."""
+    c = torch.as_tensor(c).detach().to(torch.float64)
+    if c.dim() != 2 or c.size(0) != c.size(1) or c.size(0) == 0:
+        raise NotCovarianceError(
+            f"{name} must be a square matrix; found the shape {list(c.shape)}."
+        )
+    if not bool(torch.isfinite(c).all()):
+        count = int((~torch.isfinite(c)).sum())
+        raise NotCovarianceError(f"{name} must be finite; found {count} entries that are not.")
+    gap = float((c - c.T).abs().max())
+    if gap > _ROUNDING * float(c.abs().max()):
+        raise NotCovarianceError(
+            f"{name} must be symmetric; found entries that differ from their mirror by {gap:.3g}."
+        )
+    return (c + c.T) / 2
+
+
+def covariance(c: Tensor, name: str = "C") -> Tensor:
+    """``c`` in float64 if it is symmetric and positive semidefinite, else an error."""
+    c = symmetric(c, name)
+    least = float(torch.linalg.eigvalsh(c)[0])
+    if least < -_ROUNDING * float(c.abs().max()):
+        raise NotCovarianceError(
+            f"{name} must be positive semidefinite; found the eigenvalue {least:.6g}."
+        )
+    return c
+
+
+def positive_variances(c: Tensor, why: str) -> Tensor:
+    """``c`` itself if its diagonal is positive; ``why`` names the formula that divides by it."""
+    variance = c.diagonal()
+    if bool((variance <= 0).any()):
+        where = int((variance <= 0).nonzero()[0])
+        raise ZeroVarianceError(
+            f"{why} divides by every variance; found {float(variance[where]):.3g} "
+            f"at coordinate {where}."
+        )
+    return c
+
+
+def at_least(d: int, least: int, why: str) -> int:
+    """``d`` itself if it is at least ``least``; ``why`` names what needs it."""
+    if d < least:
+        raise DimensionError(f"{why} needs d >= {least}; found d = {d}.")
+    return d
+
+
+def weights(s: Tensor | None, d: int) -> Tensor:
+    """The diagonal of S as a float64 vector of ``d`` entries, not all zero; ones for None."""
+    if s is None:
+        return torch.ones(d, dtype=torch.float64)
+    s = torch.as_tensor(s).detach().to(torch.float64)
+    if s.shape != (d,):
+        raise InputError(f"s must have the shape [{d}]; found {list(s.shape)}.")
+    if not bool(torch.isfinite(s).all()) or not bool(s.any()):
+        raise InputError("s must be finite and not zero everywhere.")
+    return s
+
+
+def correlation(c: float) -> float:
+    """``c`` itself if it is a correlation."""
+    if not -1.0 <= c <= 1.0:
+        raise InputError(f"A correlation lies between -1 and 1; found {c}.")
+    return float(c)
+
+
+def variance(q: float) -> float:
+    """``q`` itself if it is finite and positive."""
+    if not 0.0 < q < float("inf"):
+        raise ZeroVarianceError(f"The variance q must be positive and finite; found {q}.")
+    return float(q)

@@ -1,0 +1,127 @@
+"""Fixed points of Eq. 10 under the readings it allows, for ReLU."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.theory.activation import RELU, Activation
+from drgcn.theory.conditions import correlation, covariance, symmetric
+from drgcn.theory.conditions import variance as positive
+from drgcn.theory.second_moment import arc_cosine, second_moment
+
+Kind = Literal["bsb1", "zero", "line", "diverges"]
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """What the recursion tends to: one BSB1 matrix, zero, a point that depends on the start.
+
+    Args:
+        kind (str): ``"bsb1"``, ``"zero"``, ``"line"`` (every q is fixed) or ``"diverges"``.
+        q (float, optional): Limit of the variances, where there is one.
+        c (float, optional): Limit of the correlations, where there is one.
+    """
+
+    kind: Kind
+    q: float | None
+    c: float | None
+
+
+def sample_fixed_point(weight_variance: float, bias_variance: float) -> FixedPoint:
+    r"""Limit of sample covariances, averaged over weights: the reading of Eq. 10 with BSB1.
+
+    .. math::
+        \Sigma \leftarrow \sigma_w^2 V_\phi(\Sigma) + \sigma_b^2 \mathbf{1}\mathbf{1}^\top
+
+    For :math:`\sigma_w^2 < 2` the only fixed point that is not zero has :math:`c^* = 1`: there
+    J is half the identity, and what Appendices G and H ask of u, v and w fails.
+    """
+    return _limit(weight_variance, bias_variance, share=0.5, c=1.0)
+
+
+def feature_fixed_point(
+    weight_variance: float, bias_variance: float, *, centred: bool = False
+) -> FixedPoint:
+    r"""Limit of feature covariances, averaged over independent weights and biases.
+
+    .. math::
+        \mathbf{C} \leftarrow (\sigma_w^2 \tfrac{1}{d} \mathrm{tr}\, V_\phi(\mathbf{C})
+        + \sigma_b^2)\, \mathbf{I}
+
+    so that :math:`c^* = 0`. With ``centred``, V is replaced by the covariance of the
+    activations, which Eq. 9 needs.
+    """
+    share = 0.5 - centred / (2 * math.pi)
+    return _limit(weight_variance, bias_variance, share=share, c=0.0)
+
+
+def layer_covariance(
+    c: Tensor, weight: Tensor, bias: Tensor, activation: Activation = RELU
+) -> Tensor:
+    r"""Eq. 9, :math:`\mathbf{W} V_\phi(\mathbf{I}, \mathbf{C}) \mathbf{W}^\top + \mathrm{Cov}(b)`.
+
+    Eq. 11 leaves out the weights, which is right for :math:`\mathbf{W} = \mathbf{I}` only. BSB1
+    matrices stay BSB1 if :math:`\mathbf{W}` is a multiple of an orthogonal matrix and maps
+    :math:`\mathbf{1}` to a multiple of itself.
+    """
+    weight = torch.as_tensor(weight).detach().to(torch.float64)
+    moment = second_moment(c, activation)
+    if weight.dim() != 2 or weight.size(1) != moment.size(0):
+        raise InputError(
+            f"The weights must have the shape [*, {moment.size(0)}]; found {list(weight.shape)}."
+        )
+    return symmetric(weight @ moment @ weight.T) + covariance(bias, "Cov(b)")
+
+
+def iterate_bsb1(
+    q: float, c: float, weight_variance: float, bias_variance: float, layers: int
+) -> tuple[float, float]:
+    r"""(q, c) after ``layers`` steps of the recursion of :func:`sample_fixed_point`.
+
+    At :math:`\sigma_w^2 = 2` and no bias :math:`1 - c_l \sim 9 \pi^2 / 2 l^2`: too slow to
+    find the limit by iterating.
+    """
+    q, c = positive(q), correlation(c)
+    for _ in range(layers):
+        weighted = weight_variance * q / 2
+        q, old = weighted + bias_variance, c
+        if not 0 < q < math.inf:
+            raise InputError(f"The variance left the positive numbers: found {q}.")
+        c = min((weighted * arc_cosine(old) + bias_variance) / q, 1.0)
+    return q, c
+
+
+def iterate_samples(
+    c: Tensor,
+    weight_variance: float,
+    bias_variance: float,
+    layers: int,
+    activation: Activation = RELU,
+) -> Tensor:
+    """A whole matrix after ``layers`` steps of the recursion of :func:`sample_fixed_point`."""
+    c = covariance(c)
+    for _ in range(layers):
+        c = weight_variance * second_moment(c, activation) + bias_variance
+    return c
+
+
+def _limit(weight_variance: float, bias_variance: float, *, share: float, c: float) -> FixedPoint:
+    if not 0 <= weight_variance < math.inf or not 0 <= bias_variance < math.inf:
+        raise InputError(
+            "The variances of weights and biases must be finite and not negative; "
+            f"found {weight_variance} and {bias_variance}."
+        )
+    slope = weight_variance * share
+    if slope < 1:
+        if bias_variance == 0:
+            return FixedPoint("zero", 0.0, None)
+        return FixedPoint("bsb1", bias_variance / (1 - slope), c)
+    if slope == 1 and bias_variance == 0:
+        return FixedPoint("line", None, c)
+    return FixedPoint("diverges", None, c)
