@@ -27,10 +27,6 @@ class CovarianceError(InputError):
     """A matrix that is no covariance: not square, not symmetric, or not positive semi-definite."""
 
 
-class NotCovarianceError(InputError):
-    """A matrix that is not symmetric, not positive semidefinite, or not finite."""
-
-
 class ZeroVarianceError(InputError):
     """A formula that divides by a variance, asked where that variance is zero."""
 

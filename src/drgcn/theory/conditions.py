@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from drgcn.errors import DimensionError, InputError, NotCovarianceError, ZeroVarianceError
+from drgcn.errors import (
+    CovarianceError,
+    DimensionError,
+    InputError,
+    NonFiniteError,
+    ZeroVarianceError,
+)
 
 # Relative to the largest entry: what rounding may do to a symmetric or semidefinite matrix.
 _ROUNDING = 1e-10
@@ -15,15 +21,15 @@ def symmetric(c: Tensor, name: str = "C") -> Tensor:
     """``c`` in float64 if it lies in the space H_d of symmetric matrices, else an error."""
     c = torch.as_tensor(c).detach().to(torch.float64)
     if c.dim() != 2 or c.size(0) != c.size(1) or c.size(0) == 0:
-        raise NotCovarianceError(
-            f"{name} must be a square matrix; found the shape {list(c.shape)}."
-        )
+        raise CovarianceError(f"{name} must be a square matrix; found the shape {list(c.shape)}.")
     if not bool(torch.isfinite(c).all()):
-        count = int((~torch.isfinite(c)).sum())
-        raise NotCovarianceError(f"{name} must be finite; found {count} entries that are not.")
+        row, col = (~torch.isfinite(c)).nonzero()[0].tolist()
+        raise NonFiniteError(
+            f"{name} must be finite; found {float(c[row, col])} at row {row}, column {col}."
+        )
     gap = float((c - c.T).abs().max())
     if gap > _ROUNDING * float(c.abs().max()):
-        raise NotCovarianceError(
+        raise CovarianceError(
             f"{name} must be symmetric; found entries that differ from their mirror by {gap:.3g}."
         )
     return (c + c.T) / 2
@@ -34,7 +40,7 @@ def covariance(c: Tensor, name: str = "C") -> Tensor:
     c = symmetric(c, name)
     least = float(torch.linalg.eigvalsh(c)[0])
     if least < -_ROUNDING * float(c.abs().max()):
-        raise NotCovarianceError(
+        raise CovarianceError(
             f"{name} must be positive semidefinite; found the eigenvalue {least:.6g}."
         )
     return c
@@ -66,8 +72,11 @@ def weights(s: Tensor | None, d: int) -> Tensor:
     s = torch.as_tensor(s).detach().to(torch.float64)
     if s.shape != (d,):
         raise InputError(f"s must have the shape [{d}]; found {list(s.shape)}.")
-    if not bool(torch.isfinite(s).all()) or not bool(s.any()):
-        raise InputError("s must be finite and not zero everywhere.")
+    if not bool(torch.isfinite(s).all()):
+        where = int((~torch.isfinite(s)).nonzero()[0])
+        raise NonFiniteError(f"s must be finite; found {float(s[where])} at row {where}.")
+    if not bool(s.any()):
+        raise InputError("s must not be zero everywhere.")
     return s
 
 

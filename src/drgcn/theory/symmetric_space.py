@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from drgcn.errors import NotCovarianceError
+from drgcn.errors import CovarianceError
 from drgcn.theory.conditions import at_least
 
 
@@ -27,7 +27,7 @@ def bsb1(d: int, q: float, c: float) -> Tensor:
     least = -1 / (d - 1) if d > 1 else -math.inf
     # One rounding of slack: -1 / (d - 1) is a correlation that callers compute themselves.
     if not q >= 0 or not least - 1e-14 <= c <= 1:
-        raise NotCovarianceError(
+        raise CovarianceError(
             f"A BSB1 matrix needs q >= 0 and {least:.6g} <= c <= 1 at d = {d}; "
             f"found q = {q} and c = {c}."
         )
@@ -39,7 +39,8 @@ def symmetric_basis(d: int) -> Tensor:
     row, col = torch.triu_indices(d, d).unbind()
     index = torch.arange(row.numel())
     basis = torch.zeros(row.numel(), d, d, dtype=torch.float64)
-    entry = torch.where(row == col, 1.0, math.sqrt(0.5)).double()
+    entry = torch.full((row.numel(),), math.sqrt(0.5), dtype=torch.float64)
+    entry[row == col] = 1.0
     basis[index, row, col] = entry
     basis[index, col, row] = entry
     return basis
