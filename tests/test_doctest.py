@@ -12,6 +12,10 @@ MODULES = (
     "drgcn.nn.gcn",
     "drgcn.nn.mixhop",
     "drgcn.nn.mlp",
+    "drgcn.stability.attainable",
+    "drgcn.stability.measure",
+    "drgcn.stability.moments",
+    "drgcn.stability.saturation",
     "drgcn.data.loader",
     "drgcn.audit.title_features",
 )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from drgcn.insertion import reweighting_blocks as reweighting_blocks
     from drgcn.reweighting import DimensionalReweighting as DimensionalReweighting
     from drgcn.reweighting import fold as fold
+    from drgcn.stability import FeatureMoments as FeatureMoments
+    from drgcn.stability import minimal_k as minimal_k
+    from drgcn.stability import minimal_k_in_range as minimal_k_in_range
     from drgcn.stability import stability_k as stability_k
     from drgcn.stability import variance_spread as variance_spread
     from drgcn.training import fit as fit
@@ -26,6 +29,9 @@ _HOMES = {
     "fold": "drgcn.reweighting",
     "insert_reweighting": "drgcn.insertion",
     "reweighting_blocks": "drgcn.insertion",
+    "FeatureMoments": "drgcn.stability",
+    "minimal_k": "drgcn.stability",
+    "minimal_k_in_range": "drgcn.stability",
     "stability_k": "drgcn.stability",
     "variance_spread": "drgcn.stability",
     "load": "drgcn.data",

@@ -6,9 +6,9 @@ from drgcn.nn.node_groups import NodeGroups
 from drgcn.stability import stability_k
 from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.layer_stability import layer_stability
 from drgcn.studies.recipes import MODELS, recipe
 from drgcn.studies.run_record import load_records
-from drgcn.studies.layer_stability import layer_stability
 from drgcn.studies.runner import run
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 

@@ -8,7 +8,7 @@ from drgcn import stability_k, variance_spread
 from drgcn.errors import UndefinedStability
 from drgcn.stability import feature_variance
 
-from .reference import layouts, stability
+from ..reference import layouts, stability
 
 EVERY_LAYOUT = pytest.mark.parametrize("layout", layouts.ALL)
 

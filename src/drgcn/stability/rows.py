@@ -1,0 +1,128 @@
+"""Rows of features out of whatever holds them, in blocks that fit into a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError, NonFiniteError
+
+# About 16 MB in float64: below that the products get slow, above it memory does.
+_ENTRIES_PER_BLOCK = 2**21
+_FEWEST_ROWS = 512
+
+
+def blocks(
+    x: Any, weight: Tensor | None, device: torch.device
+) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """First row, rows and weights of each block in float64, without rows of weight zero.
+
+    Dense matrices and numpy arrays, memory maps too, are read a block at a time. A sparse
+    matrix is one block, a coalesced COO tensor.
+    """
+    if isinstance(x, Tensor) and x.layout != torch.strided:
+        yield _sparse_block(x.detach(), weight, device)
+        return
+    size = max(_FEWEST_ROWS, _ENTRIES_PER_BLOCK // max(x.shape[1], 1))
+    for start in range(0, x.shape[0], size):
+        part = x[start : start + size]
+        if isinstance(part, Tensor):
+            rows = part.detach().to(device, torch.float64)
+        else:  # a copy: torch takes no read-only memory
+            rows = torch.from_numpy(np.array(part, np.float64)).to(device)
+        block_weight = None if weight is None else weight[start : start + size]
+        if block_weight is not None and bool((block_weight == 0).any()):
+            kept = block_weight > 0
+            rows, block_weight = rows[kept], block_weight[kept]
+        yield start, rows, block_weight
+
+
+def checked_features(x: Any, num_features: int | None = None) -> Any:
+    """``x`` if it is a matrix of real numbers, of that many columns; else says what it is."""
+    if not isinstance(x, Tensor | np.ndarray):
+        x = np.asarray(x)
+    if len(x.shape) != 2 or (num_features is not None and x.shape[1] != num_features):
+        width = "d" if num_features is None else num_features
+        raise InputError(f"Expected features of shape [rows, {width}]; found {list(x.shape)}.")
+    is_complex = x.is_complex() if isinstance(x, Tensor) else np.iscomplexobj(x)
+    if is_complex or (isinstance(x, np.ndarray) and x.dtype.kind not in "fiub"):
+        raise InputError(f"Expected features that are real numbers; found {x.dtype}.")
+    layouts = (torch.strided, torch.sparse_coo, torch.sparse_csr)
+    if isinstance(x, Tensor) and x.layout not in layouts:
+        raise InputError(f"Expected dense, COO or CSR features; found {x.layout}. Convert first.")
+    return x
+
+
+def checked_weight(weight: Any, rows: int, device: torch.device) -> Tensor | None:
+    """Row weights in float64; refuses negative and non-finite ones."""
+    if weight is None:
+        return None
+    weight = torch.as_tensor(weight).detach().to(device, torch.float64)
+    if weight.shape != (rows,):
+        raise InputError(f"Expected one weight per row, [{rows}]; found {list(weight.shape)}.")
+    for fault, where in (
+        ("a weight that is no finite number", ~torch.isfinite(weight)),
+        ("a negative weight", weight < 0),
+    ):
+        if bool(where.any()):
+            place = int(where.nonzero()[0])
+            kind = NonFiniteError if "finite" in fault else InputError
+            raise kind(f"Expected weights >= 0; found {fault} at row {place}.")
+    return weight
+
+
+def refuse_non_finite(x: Tensor, first_row: int) -> None:
+    """Names the first entry that is no finite number, if there is one."""
+    if x.layout == torch.strided:
+        bad = (~torch.isfinite(x)).nonzero()
+        place = (int(bad[0, 0]), int(bad[0, 1])) if len(bad) else None
+    else:
+        bad = (~torch.isfinite(x.values())).nonzero()
+        at = x.indices()[:, int(bad[0])] if len(bad) else None
+        place = None if at is None else (int(at[0]), int(at[1]))
+    if place is not None:
+        raise NonFiniteError(
+            f"Expected finite features; found {float(x[place])} at row {place[0] + first_row}, "
+            f"column {place[1]} (both from 0). Remove or impute it."
+        )
+    raise NonFiniteError("Expected features whose squares fit into float64; they overflow.")
+
+
+def features_of(chunks: Iterable[Any]) -> Iterator[Any]:
+    """The feature matrix in each item of a loader.
+
+    An item is a matrix, a list or tuple that begins with one, or a PyG batch. Of a batch of a
+    neighbour loader only the seed nodes count, so that each node counts once.
+    """
+    for item in chunks:
+        if isinstance(item, list | tuple):
+            yield item[0]
+        elif hasattr(item, "edge_index") or hasattr(item, "num_nodes"):
+            x = item.x
+            if x is None:
+                raise InputError("Expected batches with node features `x`; found none.")
+            yield x[: item.batch_size] if "input_id" in item else x
+        else:
+            yield item
+
+
+def _sparse_block(
+    x: Tensor, weight: Tensor | None, device: torch.device
+) -> tuple[int, Tensor, Tensor | None]:
+    coo = x.to(device).to_sparse_coo().coalesce()
+    index, value = coo.indices().long(), coo.values().double()
+    rows = x.size(0)
+    if weight is not None and bool((weight == 0).any()):
+        kept = weight > 0
+        stays = kept[index[0]]
+        place = kept.cumsum(0) - 1
+        index, value = torch.stack([place[index[0]], index[1]])[:, stays], value[stays]
+        weight, rows = weight[kept], int(kept.sum())
+    block = torch.sparse_coo_tensor(
+        index, value, (rows, x.size(1)), is_coalesced=True, check_invariants=False
+    )
+    return 0, block, weight
