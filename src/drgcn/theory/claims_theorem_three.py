@@ -1,0 +1,199 @@
+"""The claims of Theorem 3 and of the map it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from drgcn.theory.activation import ELU, RELU, TANH, leaky_relu, relu_power
+from drgcn.theory.eigenspaces import decompose, dimensions
+from drgcn.theory.evidence import Claim, Draws, Finding
+from drgcn.theory.growth import reweighted_fixed_point
+from drgcn.theory.normalised_map import normalised_derivative, normalised_moment
+from drgcn.theory.normalised_spectrum import normalised_spectrum
+from drgcn.theory.symmetric_space import centring, operator_matrix
+
+
+def reduction_to_scs() -> Finding:
+    """Section 3.2: V(S, C) = V(I, SCS)."""
+    draws = Draws(30)
+    d = 6
+    c, s = draws.covariance(d), draws.gate(d)
+    target = normalised_moment(s[:, None] * c * s)
+    printed = float((normalised_moment(c, s, normaliser="printed") - target).norm())
+    consistent = float((normalised_moment(c, s) - target).norm())
+    return Finding(
+        printed < 1e-9,
+        consistent < 1e-9,
+        "the normaliser must be ||G S H||; with ||G H|| of Eq. 15 V depends on more than SCS",
+        {"gap, printed normaliser": printed, "gap, normaliser ||G S H||": consistent},
+    )
+
+
+def four_spaces() -> Finding:
+    """Theorem 3: dimensions and orthogonality."""
+    draws = Draws(31)
+    worst = 0.0
+    ranks_right = True
+    spaces: dict[str, Callable[[Tensor], Tensor]] = {
+        "0": lambda c: decompose(c).zero,
+        "G": lambda c: decompose(c).g,
+        "L": lambda c: decompose(c).l,
+        "M": lambda c: decompose(c).m,
+    }
+    for d in (2, 3, 4, 7):
+        for name, project in spaces.items():
+            image = operator_matrix(project, d)
+            rank = round(float(image.trace()))
+            worst = max(worst, float((image @ image - image).abs().max()))
+            worst = max(worst, float((image - image.T).abs().max()))
+            ranks_right = ranks_right and rank == dimensions(d)[name]
+        parts = decompose(draws.symmetric(d))
+        total = parts.zero + parts.g + parts.l + parts.m
+        overlap = float((parts.l * parts.m).sum().abs() + (parts.g * parts.l).sum().abs())
+        worst = max(worst, overlap, float((parts.zero * total).sum() - parts.zero.square().sum()))
+    return Finding(
+        dimensions(2)["M"] == 2 * (2 - 3) // 2,
+        ranks_right and worst < 1e-12,
+        "for d >= 3; at d = 2 the printed d(d - 3)/2 is -1, and V_L and V_M are zero",
+        {"largest defect of the projections": worst, "printed dimension of V_M, d = 2": -1.0},
+    )
+
+
+def invariant_spaces() -> Finding:
+    """Theorem 3: each of the spaces is an eigenspace of J."""
+    d = 6
+    draws = Draws(32)
+    spectrum = normalised_spectrum(d)
+    parts = decompose(draws.symmetric(d))
+
+    def residual(direction: Tensor, value: float) -> float:
+        image = normalised_derivative(spectrum.fixed_point, direction)
+        return float((image - value * direction).norm() / direction.norm())
+
+    delta = draws.normal(d)
+    delta = delta - delta.mean()
+    g = centring(d)
+    inner = g @ normalised_derivative(spectrum.fixed_point, parts.l) @ g
+    residuals = {
+        "V_0": residual(parts.zero, 0.0),
+        "V_G": residual(parts.g, 0.0),
+        "V_M": residual(parts.m, spectrum.lambda_m or 0.0),
+        "V_L, printed": residual(parts.l, spectrum.lambda_l),
+        "V_L, tilted": residual(spectrum.eigenvector_l(delta), spectrum.lambda_l),
+        "V_L, J followed by G": float((inner - spectrum.lambda_l * parts.l).norm()),
+    }
+    right = {name: value for name, value in residuals.items() if name != "V_L, printed"}
+    return Finding(
+        max(residuals.values()) < 1e-9,
+        max(right.values()) < 1e-9,
+        "V_L is an eigenspace of G J G only; of J itself it is tilted by "
+        "k (delta 1^T + 1 delta^T)",
+        {f"residual, {name}": value for name, value in residuals.items()},
+    )
+
+
+def g_above_one() -> Finding:
+    """Theorem 3: lambda_G > 1."""
+    sizes = (4, 8, 64)
+    images = {
+        d: float(normalised_derivative(normalised_spectrum(d).fixed_point, centring(d)).norm())
+        for d in sizes[:2]
+    }
+    draws = Draws(33)
+    c, s = draws.covariance(6), draws.gate(6)
+    anywhere = float(normalised_derivative(c, c, s).norm())
+    backward = {f"backward, d = {d}": normalised_spectrum(d).lambda_g_backward for d in sizes}
+    return Finding(
+        min(images.values()) > 1,
+        False,
+        "lambda_G = 0: the normalised map does not see the scale of C; the number above one "
+        "belongs to the backward pass",
+        {
+            **{f"norm of J(G), d = {d}": norm for d, norm in images.items()},
+            "norm of J(C) at a random C and S": anywhere,
+            **{name: value for name, value in backward.items() if value is not None},
+        },
+    )
+
+
+def others_below_one() -> Finding:
+    """Theorem 3: lambda_L and lambda_M below one."""
+    sizes = (3, 4, 8, 32, 256, 2048)
+    largest = {}
+    for activation in (RELU, leaky_relu(0.2), TANH, ELU):
+        values = [normalised_spectrum(d, activation) for d in sizes]
+        largest[activation.name] = max(max(x.lambda_l, x.lambda_m or 0.0) for x in values)
+    square = {d: normalised_spectrum(d, relu_power(2)).lambda_l for d in (6, 7, 8)}
+    return Finding(
+        max(*largest.values(), *square.values()) < 1,
+        max(largest.values()) < 1,
+        "for ReLU, leaky ReLU, tanh and ELU at every d tried; squared ReLU breaks it from d = 7",
+        {
+            **{f"largest, {name}": value for name, value in largest.items()},
+            **{f"lambda_L, ReLU^2, d = {d}": value for d, value in square.items()},
+        },
+    )
+
+
+def symmetry_with_gates() -> Finding:
+    """Section 3.2: with S the operators keep the symmetry that Theorem 3 needs."""
+    d = 5
+    s = Draws(34).gate(d)
+
+    def spread(gate: Tensor) -> float:
+        """Range of the d - 1 eigenvalues that are one, lambda_L, for S = I."""
+        fixed = reweighted_fixed_point(gate)
+        image = operator_matrix(lambda x: normalised_derivative(fixed, x, gate), d)
+        top = torch.linalg.eigvals(image).real.sort(descending=True).values[: d - 1]
+        return float(top[0] - top[-1])
+
+    symmetric, broken = spread(torch.ones(d)), spread(s)
+    fixed = reweighted_fixed_point(s).diagonal()
+    return Finding(
+        broken < 1e-6,
+        False,
+        "the fixed point of S != I is not BSB1, and the d - 1 equal eigenvalues split",
+        {
+            "range of the d - 1 largest eigenvalues, S = I": symmetric,
+            "range of the d - 1 largest eigenvalues, S": broken,
+            "range of variances at the fixed point of S": float(fixed.max() - fixed.min()),
+        },
+    )
+
+
+CLAIMS = (
+    Claim(
+        "V(S, C) = V(I, SCS)",
+        "Section 3.2, Eq. 15",
+        "With normalisation, V of S and C is V of I and SCS.",
+        reduction_to_scs,
+    ),
+    Claim(
+        "four orthogonal spaces",
+        "Theorem 3, Eq. 17",
+        "V_0, V_G, V_L (d - 1) and V_M (d(d - 3)/2 dimensions) are orthogonal and complete.",
+        four_spaces,
+    ),
+    Claim(
+        "eigenspaces of J",
+        "Theorem 3",
+        "V_0, V_G, V_L and V_M are eigenspaces of J at C*.",
+        invariant_spaces,
+    ),
+    Claim("lambda_G > 1", "Theorem 3", "The eigenvalue of V_G is above one.", g_above_one),
+    Claim(
+        "lambda_L, lambda_M < 1",
+        "Theorem 3",
+        "The eigenvalues of V_L and V_M are below one.",
+        others_below_one,
+    ),
+    Claim(
+        "symmetry with S",
+        "Section 3.2",
+        "With S the operators still satisfy the DOS and ultrasymmetry conditions.",
+        symmetry_with_gates,
+    ),
+)

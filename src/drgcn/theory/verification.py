@@ -1,0 +1,38 @@
+"""Every claim of the paper's theory that can be computed, checked anew whenever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drgcn.errors import InputError
+from drgcn.theory import (
+    claims_mean_field,
+    claims_theorem_one,
+    claims_theorem_three,
+    claims_theorem_two,
+)
+from drgcn.theory.evidence import Claim, Evidence
+
+CLAIMS: tuple[Claim, ...] = (
+    *claims_mean_field.CLAIMS,
+    *claims_theorem_one.CLAIMS,
+    *claims_theorem_two.CLAIMS,
+    *claims_theorem_three.CLAIMS,
+)
+
+
+def verify() -> Iterator[Evidence]:
+    """Runs the checks one after the other, in the order of the paper; about ten seconds.
+
+    Verdicts are computed from the numbers of this run, not stored.
+    """
+    for claim in CLAIMS:
+        yield claim.run()
+
+
+def claim(name: str) -> Claim:
+    """The claim of this name."""
+    for found in CLAIMS:
+        if found.name == name:
+            return found
+    raise InputError(f"No claim is called {name!r}; there are: {[c.name for c in CLAIMS]}.")
