@@ -44,9 +44,9 @@ def decompose(c: Tensor) -> Parts:
     c = symmetric(c)
     d = at_least(c.size(0), 2, "The decomposition of Theorem 3")
     g = centring(d)
-    inner = g @ c @ g
+    inner = _mirrored(g @ c @ g)
     along = inner.trace() / (d - 1) * g
-    light = g @ torch.diag(diagonal_weights(c)) @ g
+    light = _mirrored(g @ torch.diag(diagonal_weights(c)) @ g)
     return Parts(c - inner, along, light, inner - along - light)
 
 
@@ -88,3 +88,8 @@ def relative_g_component(c: Tensor, s: Tensor) -> float:
             f"K divides by <C, G>; found {before:.3g}: all dimensions are equal up to constants."
         )
     return g_component(s[:, None] * c * s) / (before * float(s.square().mean()))
+
+
+def _mirrored(c: Tensor) -> Tensor:
+    """Symmetric to the last bit, so that parts can be decomposed again."""
+    return (c + c.T) / 2

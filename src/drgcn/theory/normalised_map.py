@@ -65,7 +65,7 @@ def normalised_moment(
     outer = g @ (gate * root)
     norm = outer if normaliser == "consistent" else g @ root
     stretch, basis = torch.linalg.eigh(norm.T @ norm)
-    stretch = _without_rounding(stretch)
+    stretch = _without_rounding(stretch, float((gate * root).square().sum()))
     tail = int((stretch > 0).sum()) / 2
     if normaliser == "printed":
         tail -= 1
@@ -106,10 +106,10 @@ def normalised_derivative(
     g = centring(d)
     both = gate[:, None] * gate
     inner = symmetric(g @ (both * c) @ g)
-    positive_variances(inner, "The derivative of the normalised map (at GSCSG)")
     change = g @ (both * symmetric(direction, "The direction")) @ g
     stretch, basis = torch.linalg.eigh(inner)
-    stretch = _without_rounding(stretch)
+    stretch = _without_rounding(stretch, float((both * c).trace()))
+    positive_variances(inner, "The derivative of the normalised map (at GSCSG)")
     rotated = basis.T @ change @ basis
     total = torch.zeros_like(c)
     for t, weight in _nodes(stretch, int((stretch > 0).sum()) / 2):
@@ -134,9 +134,9 @@ def _nodes(stretch: Tensor, tail: float) -> Iterator[tuple[Tensor, Tensor]]:
         yield piece, _STEP * piece
 
 
-def _without_rounding(stretch: Tensor) -> Tensor:
+def _without_rounding(stretch: Tensor, scale: float) -> Tensor:
     largest = float(stretch.max())
-    if not largest > 0:
+    if not largest > _NULL * scale:
         raise ZeroVarianceError(
             "The normaliser is zero: all dimensions are equal up to constants."
         )

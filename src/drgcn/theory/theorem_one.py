@@ -110,8 +110,10 @@ def best_reweighting(c: Tensor, dos: DOS, *, starts: int = 6, seed: int = 0) -> 
     def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
         s = _gate(theta, d)
         value, gradient = reweighted_norm(s, c, dos)
-        pull = (s * gradient / 2).numpy()
-        return value / start, (pull - s.square().numpy() / d * pull.sum()) / start
+        value = max(value, 1e-300 * start)
+        pull = (s * gradient / 2).numpy() / value
+        # Of the logarithm, so that tolerances are relative when gamma is small.
+        return math.log(value / start), pull - s.square().numpy() / d * pull.sum()
 
     options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
     found = [
@@ -119,9 +121,9 @@ def best_reweighting(c: Tensor, dos: DOS, *, starts: int = 6, seed: int = 0) -> 
         for x in points
     ]
     best = min(found, key=lambda result: float(result.fun))
-    if best.fun >= 1:
+    if best.fun >= 0:
         return Reweighting(torch.ones(d, dtype=torch.float64), 1.0)
-    return Reweighting(_gate(best.x, d), math.sqrt(max(float(best.fun), 0.0)))
+    return Reweighting(_gate(best.x, d), math.exp(float(best.fun) / 2))
 
 
 def _gate(theta: np.ndarray, d: int) -> Tensor:

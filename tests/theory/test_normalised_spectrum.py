@@ -1,0 +1,133 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import roots_jacobi
+
+from drgcn import theory
+from drgcn.errors import DimensionError, InputError
+from drgcn.theory import Activation
+from drgcn.theory.sphere_quadrature import sphere_expectation
+
+from .matrices import central_difference, normal, symmetric
+
+
+def jacobi_expectation(f, d, nodes=120):
+    """The same law in the usual variables, with scipy's Gauss-Jacobi rules."""
+    t, t_weight = roots_jacobi(nodes, (d - 4) / 2, (d - 4) / 2)
+    r, r_weight = roots_jacobi(nodes, (d - 5) / 2, (d - 5) / 2)
+    rho = -1 / (d - 1)
+    x = np.sqrt(d - 1) * t[:, None] + 0 * r
+    y = rho * x + np.sqrt((d - 1) * (1 - rho**2) * (1 - t[:, None] ** 2)) * r
+    weight = t_weight[:, None] * r_weight
+    values = f(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    return float((values * weight).sum() / weight.sum())
+
+
+@pytest.mark.parametrize("d", [4, 5, 6, 11, 40])
+def test_sphere_against_jacobi(d):
+    for f in (
+        lambda x, y: torch.tanh(x) * torch.tanh(y) * (x * x - 1),
+        lambda x, y: x**4 + y**2 * x**2,
+        lambda x, y: torch.exp(x / 3) * torch.cos(y),
+    ):
+        assert sphere_expectation(f, d) == pytest.approx(jacobi_expectation(f, d), rel=1e-10)
+
+
+@pytest.mark.parametrize("d", [3, 4, 5, 9, 200, 5000])
+def test_moments_of_the_sphere(d):
+    assert sphere_expectation(lambda x, _: x * x, d) == pytest.approx(1, rel=1e-12)
+    assert sphere_expectation(lambda x, y: x * y, d) == pytest.approx(-1 / (d - 1), rel=1e-10)
+    fourth = sphere_expectation(lambda x, _: x**4, d)
+    assert fourth == pytest.approx(3 * (d - 1) / (d + 1), rel=1e-11)
+
+
+@pytest.mark.parametrize("d", [3, 4, 5, 8, 33, 602])
+@pytest.mark.parametrize("slope", [0.0, 0.2])
+def test_closed_forms_against_quadrature(d, slope):
+    known = theory.normalised_spectrum(d, theory.leaky_relu(slope))
+    general = Activation("by quadrature", theory.leaky_relu(slope).function)
+    found = theory.normalised_spectrum(d, general)
+    for name in ("q", "c", "lambda_l", "lambda_m", "lambda_g_backward", "tilt"):
+        expected = getattr(known, name)
+        if expected is None:
+            assert getattr(found, name) is None
+        else:
+            assert getattr(found, name) == pytest.approx(expected, rel=1e-10), name
+
+
+@pytest.mark.parametrize("d", [3, 4, 6])
+def test_j_against_differences_of_the_exact_map(d):
+    spectrum = theory.normalised_spectrum(d)
+    fixed, direction = spectrum.fixed_point, symmetric(d)
+    numeric = central_difference(theory.normalised_moment, fixed, direction, 1e-5)
+    torch.testing.assert_close(spectrum.apply(direction), numeric, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("activation", [theory.TANH, theory.ELU], ids=lambda a: a.name)
+def test_other_activations_by_monte_carlo(activation):
+    d, samples = 6, 400_000
+    spectrum = theory.normalised_spectrum(d, activation)
+    g = theory.centring(d)
+    z = normal(samples, d) @ g
+    z = d**0.5 * z / z.norm(dim=1, keepdim=True)
+    x = activation(z)
+    fixed = spectrum.fixed_point
+    torch.testing.assert_close(x.T @ x / samples, fixed, rtol=0, atol=0.01)
+    # Score functions: J(D) = E[phi phi^T ((d - 1) / d z^T D z - tr(G D))] / 2 mu.
+    direction = symmetric(d)
+    mu = spectrum.q * (1 - spectrum.c)
+    score = (d - 1) / d * (z @ direction * z).sum(1) - (g * direction).sum()
+    image = (x * score[:, None]).T @ x / samples / (2 * mu)
+    torch.testing.assert_close(spectrum.apply(direction), image, rtol=0, atol=0.05)
+
+
+def test_eigenvectors_of_light_deviations():
+    for d in (3, 6):
+        spectrum = theory.normalised_spectrum(d)
+        delta = normal(d)
+        vector = spectrum.eigenvector_l(delta - delta.mean())
+        image = theory.normalised_derivative(spectrum.fixed_point, vector)
+        torch.testing.assert_close(image, spectrum.lambda_l * vector, rtol=0, atol=1e-12)
+        torch.testing.assert_close(spectrum.apply(vector), image, rtol=0, atol=1e-12)
+
+
+def test_limits_in_d():
+    spectra = [theory.normalised_spectrum(d) for d in (4, 8, 16, 64, 512, 4096, 100_000)]
+    lights, heavies = [s.lambda_l for s in spectra], [s.lambda_m for s in spectra]
+    backward = [s.lambda_g_backward for s in spectra]
+    assert lights == sorted(lights)
+    assert heavies == sorted(heavies)
+    assert backward == sorted(backward, reverse=True)
+    assert lights[-1] < 1
+    assert (1 - lights[-1]) * 100_000 == pytest.approx(3 - math.pi / (2 * (math.pi - 1)), rel=1e-3)
+    assert heavies[-1] == pytest.approx(math.pi / 2 / (math.pi - 1), rel=1e-4)
+    assert backward[-1] == pytest.approx(math.pi / (math.pi - 1), rel=1e-4)
+
+
+@pytest.mark.parametrize("d", [4, 7, 20])
+def test_identity(d):
+    spectrum = theory.normalised_spectrum(d, theory.IDENTITY)
+    assert spectrum.lambda_l == pytest.approx((d - 1) / (d + 1))
+    assert spectrum.lambda_m == pytest.approx((d - 1) / (d + 1))
+    assert spectrum.lambda_g_backward == pytest.approx((d - 2) / (d - 3))
+    assert spectrum.lambda_g == 0
+
+
+def test_where_light_deviations_grow():
+    square = [theory.normalised_spectrum(d, theory.relu_power(2)).lambda_l for d in (6, 7)]
+    assert square[0] < 1 < square[1]
+    cube = Activation("cube", lambda x: x**3)
+    assert theory.normalised_spectrum(8, cube).lambda_l > 1
+
+
+def test_refused():
+    with pytest.raises(DimensionError, match="d >= 3; found d = 2"):
+        theory.normalised_spectrum(2)
+    with pytest.raises(InputError, match="equal dimensions"):
+        theory.normalised_spectrum(5, Activation("one", lambda x: 0 * x + 1))
+    with pytest.raises(InputError, match="sum to zero"):
+        theory.normalised_spectrum(4).eigenvector_l(torch.ones(4))
+    with pytest.raises(InputError, match="above 1"):
+        theory.relu_power(1.0)

@@ -1,0 +1,117 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drgcn import theory
+from drgcn.theory import RELU, Activation
+
+from .matrices import SEEDS, covariance, sizes
+
+mpmath = pytest.importorskip("mpmath")
+
+
+def precise_relu(a, b, c):
+    """E[relu(x) relu(y)] with 40 digits, by integrating over x what is known of y given x."""
+    with mpmath.workdps(40):
+        a, b, c = mpmath.mpf(a), mpmath.mpf(b), mpmath.mpf(c)
+        rest = mpmath.sqrt(b - c * c / a)
+
+        def conditional(x):
+            mean = c / mpmath.sqrt(a) * x
+            ratio = mean / rest
+            upper = mpmath.erfc(-ratio / mpmath.sqrt(2)) / 2
+            inner = mean * upper + rest * mpmath.npdf(ratio)
+            return mpmath.sqrt(a) * x * mpmath.npdf(x) * inner
+
+        # For a correlation near -1 all of the integral lies within a narrow strip at zero.
+        width = rest / abs(c) * mpmath.sqrt(a) if c else 1
+        points = [0, *(min(width * k, 12) for k in (1, 4, 16)), 13, 30]
+        return float(mpmath.quad(conditional, sorted(set(points))))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c"),
+    [
+        (1.0, 1.0, 0.0),
+        (1.0, 1.0, 0.6),
+        (2.0, 0.5, -0.7),
+        (2.0, 0.5, -0.9999),
+        (1.0, 1.0, -0.9999999),
+        (1.0, 1.0, 0.9999999),
+        (1e-6, 1e6, 0.3),
+    ],
+)
+def test_relu_to_many_digits(a, b, c):
+    found = theory.second_moment(torch.tensor([[a, c], [c, b]], dtype=torch.float64))
+    # What the float of c leaves open at c -> -1 is a relative 1e-16 / (1 + c).
+    room = 1e-12 + 1e-15 / (1 + c / math.sqrt(a * b))
+    assert float(found[0, 1]) == pytest.approx(precise_relu(a, b, c), rel=room)
+    assert float(found[0, 0]) == a / 2
+
+
+def test_limits_of_correlation():
+    near = [1 + 1e-12, 1 - 1e-15]
+    for one in near:
+        minus = torch.tensor([[1.0, -one], [-one, 1.0]], dtype=torch.float64)
+        assert 0 <= float(theory.second_moment(minus)[0, 1]) < 1e-20
+        plus = minus.abs()
+        assert float(theory.second_moment(plus)[0, 1]) == pytest.approx(0.5, abs=1e-9)
+
+
+def test_small_angles_join_the_plain_formula():
+    angles = torch.linspace(0.09, 0.11, 7, dtype=torch.float64)
+    for e in angles.tolist():
+        c = -math.cos(e)
+        found = theory.second_moment(torch.tensor([[1.0, c], [c, 1.0]], dtype=torch.float64))
+        assert float(found[0, 1]) == pytest.approx(precise_relu(1.0, 1.0, c), rel=2e-12)
+
+
+def test_zero_variance():
+    c = torch.tensor([[1.2, 0.0, 0.3], [0.0, 0.0, 0.0], [0.3, 0.0, 0.7]], dtype=torch.float64)
+    for activation in (RELU, theory.leaky_relu(0.3), theory.TANH):
+        found = theory.second_moment(c, activation)
+        assert found[1].abs().max() == 0
+    shifted = Activation("shifted tanh", lambda x: torch.tanh(x + 1))
+    found = theory.second_moment(c, shifted)
+    assert float(found[1, 1]) == pytest.approx(math.tanh(1) ** 2, rel=1e-13)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.2, 1.0, -0.5])
+def test_quadrature_agrees_with_closed_forms(slope):
+    known = theory.leaky_relu(slope)
+    c = covariance(4)
+    general = Activation("by quadrature", known.function)
+    torch.testing.assert_close(
+        theory.second_moment(c, general), theory.second_moment(c, known), rtol=1e-12, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("activation", [RELU, theory.TANH, theory.ELU], ids=lambda a: a.name)
+def test_monte_carlo_agrees(activation):
+    c = covariance(4)
+    mean, error = theory.sampled_second_moment(c, activation, samples=200_000)
+    gap = (mean - theory.second_moment(c, activation)).abs()
+    assert bool((gap < 5 * error + 1e-12).all())
+
+
+@given(sizes(2), SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_properties_of_relu(d, seed):
+    c = covariance(d, seed)
+    v = theory.second_moment(c)
+    assert float(torch.linalg.eigvalsh(v)[0]) > -1e-12
+    order = torch.randperm(d, generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(theory.second_moment(c[order][:, order]), v[order][:, order])
+    torch.testing.assert_close(theory.second_moment(3.7 * c), 3.7 * v)
+    s = torch.rand(d, dtype=torch.float64) + 0.1
+    torch.testing.assert_close(theory.second_moment(c, s=s), s[:, None] * v * s)
+
+
+@given(st.floats(-1, 1))
+@settings(deadline=None)
+def test_kernel_lies_above_its_argument(rho):
+    assert theory.arc_cosine(rho) >= max(rho, 0.0) - 1e-12
+    assert 0 <= theory.arc_cosine_slope(rho) <= 1

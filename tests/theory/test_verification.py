@@ -1,0 +1,76 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from drgcn.cli import app
+from drgcn.errors import InputError
+from drgcn.theory.evidence import Finding
+from drgcn.theory.verification import CLAIMS, claim
+
+EXPECTED = {
+    "positive S commutes with ReLU": "holds",
+    "second moment for covariance": "holds after repair",
+    "weights left out": "holds after repair",
+    "J is DOS everywhere": "holds after repair",
+    "usable BSB1 fixed point": "holds after repair",
+    "features tend to BSB1": "holds after repair",
+    "some S reduces the image": "holds after repair",
+    "stationarity condition": "holds after repair",
+    "exceptional set": "holds after repair",
+    "norm measures eigenvalues": "fails",
+    "eigenmatrices of DOS": "holds",
+    "deviations grow": "fails",
+    "growth rate proportional to K": "fails",
+    "V_G part is K": "holds",
+    "S reduces the V_G part": "fails",
+    "V_G part of the output": "holds after repair",
+    "gradients": "fails",
+    "without normalisation": "fails",
+    "V(S, C) = V(I, SCS)": "holds after repair",
+    "four orthogonal spaces": "holds after repair",
+    "eigenspaces of J": "holds after repair",
+    "lambda_G > 1": "fails",
+    "lambda_L, lambda_M < 1": "holds after repair",
+    "symmetry with S": "fails",
+}
+
+
+def test_every_claim_on_the_command_line(tmp_path):
+    page = tmp_path / "deep" / "theory.html"
+    done = CliRunner().invoke(app, ["theory", "--json", "--html", str(page)])
+    assert done.exit_code == 0
+    rows = json.loads(done.stdout)
+    assert {row["name"]: row["verdict"] for row in rows} == EXPECTED
+    assert all(row["numbers"] and row["words"] and row["where"] for row in rows)
+    assert sum(row["seconds"] for row in rows) < 60
+    html = page.read_text()
+    assert "http" not in html
+    assert all(row["where"] in html for row in rows)
+
+
+def test_words_on_the_command_line(monkeypatch):
+    monkeypatch.setattr("drgcn.theory.verification.CLAIMS", (claim("lambda_G > 1"),))
+    done = CliRunner().invoke(app, ["theory"])
+    assert done.exit_code == 0
+    assert "lambda_G = 0" in done.stdout
+    assert "1 claims: 0 hold, 0 hold after repair, 1 fail" in done.stdout
+
+
+def test_names_are_unique():
+    assert len({c.name for c in CLAIMS}) == len(CLAIMS)
+    with pytest.raises(InputError, match="No claim"):
+        claim("perpetual motion")
+
+
+@pytest.mark.parametrize(
+    ("printed", "repaired", "verdict"),
+    [
+        (True, True, "holds"),
+        (True, False, "holds"),
+        (False, True, "holds after repair"),
+        (False, False, "fails"),
+    ],
+)
+def test_verdicts_follow_the_numbers(printed, repaired, verdict):
+    assert Finding(printed, repaired, "", {}).verdict == verdict
