@@ -23,7 +23,7 @@ def theory(
 ) -> None:
     """Check every claim of the paper's theory and say which hold, with numbers.
 
-    Takes some ten seconds. Example: drgcn theory --html theory.html
+    Takes a few seconds. Example: drgcn theory --html theory.html
     """
     from drgcn.theory.verification import CLAIMS, verify
 
