@@ -61,8 +61,8 @@ def main() -> None:
 
         def make(reweight=reweight):
             return GAT(
-                *(FEATURES, 1024, LABELS, 3),
-                **{"heads": 4, "out_heads": 6, "dropout": 0.0},
+                *(FEATURES, 1024, LABELS),
+                **{"num_layers": 3, "heads": 4, "out_heads": 6, "dropout": 0.0},
                 residual=True,
                 reweight=reweight,
             )

@@ -249,10 +249,10 @@ def test_arguments_of_the_models_class_can_be_set(call, tmp_path):
 
 
 def test_arguments_that_are_set_join_those_of_the_recipe(call, tmp_path):
-    words = ("--set", "hidden_channels=[4,4]", "--set", "binarize=true")
+    words = ("--set", "hidden_channels=[4,4]", "--set", "binarize=False")
     assert call("train", "wine", "--model", "mixhop", *words, *QUICK)[0] == 0
     options = the_record(tmp_path / "runs")["experiment"]["options"]
-    assert options == {"hidden_channels": [4, 4], "hidden_dropout": 0.9, "binarize": True}
+    assert options == {"hidden_channels": [4, 4], "hidden_dropout": 0.9, "binarize": False}
 
 
 @pytest.mark.parametrize("many_labels", [False, True])
@@ -279,8 +279,10 @@ def test_a_file_of_several_graphs_trains_in_steps(call, tmp_path, many_labels):
         (("--model", "gat", "--set", "out_heads"), "--set name=value; found 'out_heads'"),
         (("--model", "gat", "--set", "=2"), "--set name=value; found '=2'"),
         (("--set", "heads=2"), "unexpected keyword argument 'heads'"),
-        (("--set", "hidden_channels=-2"), "hidden_channels"),
-        (("--set", "reweight=dr", "--compare"), "reweight as a setting of its own"),
+        (("--set", "hidden_channels=-2"), "Expected --hidden -2"),
+        (("--set", "reweight=true", "--compare"), "reweight as a setting of its own"),
+        (("--set", "residual=yes"), "true, false, null"),
+        (("--set", "dropout=0.1"), "Expected --dropout 0.1"),
         (("--graphs-per-step", "2"), "wine is one graph"),
     ],
 )

@@ -30,7 +30,9 @@ def laplacian():
 
 
 def random_model(num_layers=2, dropout=0.0, **options):
-    return randomized(ChebNet(D, HIDDEN, CLASSES, num_layers, dropout=dropout, **options))
+    return randomized(
+        ChebNet(D, HIDDEN, CLASSES, num_layers=num_layers, dropout=dropout, **options)
+    )
 
 
 # The formula

@@ -36,7 +36,7 @@ def x():
 def random_model(num_layers=2, dropout=0.0, **options):
     """A model in float64 in which no parameter is trivial."""
     generator = torch.Generator().manual_seed(1)
-    model = GAT(D, 8, CLASSES, num_layers, heads=2, dropout=dropout, **options).double()
+    model = GAT(D, 8, CLASSES, num_layers=num_layers, heads=2, dropout=dropout, **options).double()
     for value in model.state_dict().values():
         value.copy_(torch.randn(value.shape, generator=generator, dtype=torch.float64))
     return model
@@ -108,7 +108,7 @@ def test_neighbourhoods_count_a_repeated_edge_once_and_follow_its_direction():
 
 
 def test_residual_is_in_the_middle_only():
-    model = GAT(D, 8, CLASSES, 4, heads=2, residual=True)
+    model = GAT(D, 8, CLASSES, num_layers=4, heads=2, residual=True)
     assert [conv.res_weight is not None for conv in model.convs] == [False, True, True, False]
 
 
@@ -257,7 +257,17 @@ def test_everything_but_norms_is_regularized(reweight):
 
 
 def test_the_paper_form_for_ppi_has_the_published_widths():
-    model = GAT(50, 1024, 121, 3, heads=4, out_heads=6, dropout=0.0, residual=True, reweight="dr")
+    model = GAT(
+        50,
+        1024,
+        121,
+        num_layers=3,
+        heads=4,
+        out_heads=6,
+        dropout=0.0,
+        residual=True,
+        reweight="dr",
+    )
     assert [enter.gate.in_channels for enter in model.inputs] == [50, 1024, 1024]
     assert [conv.out_channels for conv in model.convs] == [256, 256, 121]
 
@@ -276,8 +286,9 @@ def test_resetting_draws_anew():
     [
         ({"hidden_channels": 9}, "multiple of its 8 heads; found 9"),
         ({"dropout": 1.0}, r"dropout rate in \[0, 1\); found 1.0"),
-        ({"heads": 0}, "at least one layer and one head"),
-        ({"num_layers": 0}, "at least one layer and one head"),
+        ({"heads": 0}, "heads >= 1; found 0"),
+        ({"num_layers": 0}, "num_layers >= 1; found 0"),
+        ({"in_channels": 0}, "in_channels >= 1; found 0"),
         ({"reweight": "se"}, "reweight to be one of"),
     ],
 )
@@ -285,3 +296,20 @@ def test_impossible_arguments_are_refused(options, words):
     arguments = {"in_channels": D, "hidden_channels": 8, "out_channels": CLASSES, **options}
     with pytest.raises(ValueError, match=words):
         GAT(**arguments)
+
+
+@pytest.mark.parametrize("edges", [[[-1, 1], [1, 2]], [[0, 8], [1, 2]]])
+def test_edges_to_nowhere_are_refused(x, edges):
+    with pytest.raises(ValueError, match="between nodes 0 to 7; found node"):
+        random_model()(x, torch.tensor(edges))
+
+
+@pytest.mark.parametrize("batch", [torch.rand(NODES), torch.zeros(3, dtype=torch.int64)])
+def test_what_is_no_batch_is_refused(x, batch):
+    with pytest.raises(ValueError, match="graph of each of the 8 nodes"):
+        random_model()(x, EDGES, batch)
+
+
+def test_edges_may_be_named_as_in_pyg(x):
+    model = random_model()
+    assert torch.equal(model(x, edge_index=EDGES), model(x, EDGES))

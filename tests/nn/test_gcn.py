@@ -33,7 +33,7 @@ def adj():
 def random_model(num_layers=2, dropout=0.0, **options):
     """A model in float64 in which no parameter and no running statistic is trivial."""
     generator = torch.Generator().manual_seed(1)
-    model = GCN(D, HIDDEN, CLASSES, num_layers, dropout=dropout, **options).double()
+    model = GCN(D, HIDDEN, CLASSES, num_layers=num_layers, dropout=dropout, **options).double()
     for name, value in model.state_dict().items():
         if value.is_floating_point():
             draw = torch.randn(value.shape, generator=generator, dtype=torch.float64)
@@ -224,13 +224,13 @@ def test_regularised_are_the_first_weights_and_the_gates(norm, reweight):
 
 
 def test_convolutions_have_no_biases():
-    names = [name for name, _ in GCN(D, HIDDEN, CLASSES, 3).named_parameters()]
+    names = [name for name, _ in GCN(D, HIDDEN, CLASSES, num_layers=3).named_parameters()]
     assert names == ["convs.0.weight", "convs.1.weight", "convs.2.weight"]
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_every_layer_has_a_block_of_its_width(num_layers):
-    model = GCN(D, HIDDEN, CLASSES, num_layers, reweight="dr")
+    model = GCN(D, HIDDEN, CLASSES, num_layers=num_layers, reweight="dr")
     widths = [layer.gate.in_channels for layer in model.inputs]
     assert widths == [D, HIDDEN, HIDDEN][:num_layers]
 
@@ -449,7 +449,7 @@ def test_many_seeds_at_once_equal_a_loop(graphs, layout, reweight, norm, several
     options = {"dropout": 0.0, "norm": norm, "reweight": reweight}
     models = [randomized(GCN(D, HIDDEN, CLASSES, **options), seed) for seed in range(3)]
     batch = Batch.from_data_list(graphs)
-    groups = NodeGroups.of(batch.batch) if several else None
+    groups = NodeGroups.of(batch.batch, batch.num_nodes) if several else None
     adj = normalized_adjacency(batch.edge_index, sum(SIZES), dtype=torch.float64)
     inputs = (layout(batch.x), adj, groups)
     for model in models:

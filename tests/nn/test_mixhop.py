@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from drgcn.errors import DrgcnWarning
 from drgcn.nn import MixHop, MixHopConvolution, SparseMatrix, normalized_adjacency, spmm
 from drgcn.nn import mixhop_convolution as convolution_module
 from drgcn.nn import mixhop_readout as readout_module
@@ -47,7 +48,9 @@ def adj():
 
 def random_model(hidden=(4, 3, 2), readout=None, num_layers=2, dropout=0.0, **options):
     rates = {"dropout": dropout, "hidden_dropout": dropout}
-    model = MixHop(D, hidden, CLASSES, num_layers, readout_channels=readout, **rates, **options)
+    model = MixHop(
+        D, hidden, CLASSES, num_layers=num_layers, readout_channels=readout, **rates, **options
+    )
     return randomized(model)
 
 
@@ -244,7 +247,7 @@ def test_the_block_pools_over_features_before_dropout(x):
 def test_the_two_rates_act_where_they_should(x, monkeypatch):
     rates = []
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda v, p, _: rates.append(p) or v)
-    MixHop(D, (4, 3), CLASSES, 3, dropout=0.2, hidden_dropout=0.7).double()(x, EDGES)
+    MixHop(D, (4, 3), CLASSES, num_layers=3, dropout=0.2, hidden_dropout=0.7).double()(x, EDGES)
     assert rates == [0.2, 0.7, 0.7]
 
 
@@ -360,8 +363,8 @@ def test_loss_falls_by_plain_gradient_descent(reweight):
     ("options", "message"),
     [
         ({"num_layers": 0}, "MixHop expects num_layers >= 1; found 0"),
-        ({"dropout": 1.0}, r"MixHop expects dropout rates in \[0, 1\); found 1.0"),
-        ({"hidden_dropout": -0.1}, r"MixHop expects dropout rates in \[0, 1\); found -0.1"),
+        ({"dropout": 1.0}, r"MixHop expects a .*dropout rate in \[0, 1\); found 1.0"),
+        ({"hidden_dropout": -0.1}, r"MixHop expects a .*dropout rate in \[0, 1\); found -0.1"),
         ({"hidden_channels": 60}, "one width per power, such as .* found 60"),
         ({"hidden_channels": (5, -1)}, r"none negative and not all zero; found \(5, -1\)"),
         ({"hidden_channels": (0, 0)}, r"MixHopConvolution expects .* found \(0, 0\)"),
@@ -375,3 +378,9 @@ def test_impossible_arguments_are_refused(options, message):
         MixHop(
             **({"in_channels": D, "hidden_channels": (4, 3), "out_channels": CLASSES} | options)
         )
+
+
+def test_binarizing_features_without_zeros_is_warned_of():
+    data = Data(x=torch.rand(NODES, D) + 1, edge_index=EDGES)
+    with pytest.warns(DrgcnWarning, match="binarize=False"):
+        MixHop(D, (4, 3), CLASSES).prepare(data)

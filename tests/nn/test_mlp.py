@@ -20,7 +20,7 @@ def x():
 
 
 def random_model(num_layers=2, dropout=0.0, **options):
-    return randomized(MLP(D, HIDDEN, CLASSES, num_layers, dropout=dropout, **options))
+    return randomized(MLP(D, HIDDEN, CLASSES, num_layers=num_layers, dropout=dropout, **options))
 
 
 # The formula
@@ -125,7 +125,7 @@ def test_regularised_are_the_first_weights_and_the_gates(norm, reweight):
 
 
 def test_layers_have_no_biases():
-    names = [name for name, _ in MLP(D, HIDDEN, CLASSES, 3).named_parameters()]
+    names = [name for name, _ in MLP(D, HIDDEN, CLASSES, num_layers=3).named_parameters()]
     assert names == ["weights.0", "weights.1", "weights.2"]
 
 

@@ -156,12 +156,12 @@ def test_gradients_of_lanes_equal_those_of_a_loop():
 
 
 def test_groups_are_made_of_pygs_batch_vector():
-    found = NodeGroups.of(GRAPH)
+    found = NodeGroups.of(GRAPH, len(GRAPH))
     assert found.size == 4
     assert found.graph is GRAPH
-    assert NodeGroups.of(found) is found
-    assert NodeGroups.of(None) is None
-    assert NodeGroups.of(GRAPH[:0]).size == 0
+    assert NodeGroups.of(found, len(GRAPH)) is found
+    assert NodeGroups.of(None, 3) is None
+    assert NodeGroups.of(GRAPH[:0], 0).size == 0
 
 
 def test_groups_moved_keep_their_empty_graphs():

@@ -23,7 +23,7 @@ EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 def graph(dataset):
     features, classes = SHAPES[dataset]
     info = SimpleNamespace(classes=classes)
-    return Data(x=torch.rand(3, features), edge_index=EDGES, dataset=info)
+    return Data(x=torch.eye(3, features), edge_index=EDGES, dataset=info)
 
 
 @pytest.mark.parametrize("dataset", SHAPES)
@@ -78,10 +78,10 @@ def test_an_option_cannot_make_a_row_into_another(name):
     ("model", "options", "words"),
     [
         ("gcn", {"heads": 8}, "unexpected keyword argument 'heads'"),
-        ("gcn", {"hidden_channels": -4}, "negative dimension"),
+        ("gcn", {"hidden_channels": -4}, "hidden_channels >= 1; found -4"),
         ("gcn", {"in_channels": 4}, "multiple values"),
         ("gat", {"heads": 5}, "multiple of its 5 heads"),
-        ("gat", {"out_heads": "two"}, "not supported"),
+        ("gat", {"out_heads": "two"}, "out_heads >= 1; found 'two'"),
         ("gat", {"dropout": 1.5}, "dropout rate"),
         ("mixhop", {"hidden_channels": 8}, "one width per power"),
         ("mixhop", {"readout_channels": [1, 1, 0]}, "multiple of the number of classes"),

@@ -95,7 +95,9 @@ def k_by_hand(model, data, graphs):
 def test_k_of_several_graphs_is_the_mean_over_graphs(union, layout):
     model = GCN(FEATURES, 6, 3, reweight="dr").eval()
     adj = normalized_adjacency(union.edge_index, union.num_nodes)
-    found = layer_stability(model, (layout(union.x), adj, NodeGroups.of(union.graph)))
+    found = layer_stability(
+        model, (layout(union.x), adj, NodeGroups.of(union.graph, union.num_nodes))
+    )
     each = k_by_hand(model, union, range(9))
     expected = [sum(layer) / 9 for layer in zip(*each, strict=True)]
     assert found == pytest.approx(expected, abs=1e-4)
@@ -107,10 +109,14 @@ def test_k_leaves_out_graphs_where_it_is_undefined(union):
     data.x = union.x.clone()
     data.x[union.graph == 3] = 1.0  # every node alike: no variance to speak of
     model = GCN(FEATURES, 6, 3, num_layers=1, reweight="dr").eval()
-    found = layer_stability(model, (data.x, data.edge_index, NodeGroups.of(data.graph)))
+    found = layer_stability(
+        model, (data.x, data.edge_index, NodeGroups.of(data.graph, data.num_nodes))
+    )
     rest = [k for (k,) in k_by_hand(model, data, [g for g in range(9) if g != 3])]
     assert found == pytest.approx([sum(rest) / 8], abs=1e-4)
-    nowhere = layer_stability(model, (data.x * 0, data.edge_index, NodeGroups.of(data.graph)))
+    nowhere = layer_stability(
+        model, (data.x * 0, data.edge_index, NodeGroups.of(data.graph, data.num_nodes))
+    )
     assert nowhere == [None]
 
 

@@ -136,9 +136,9 @@ OTHERS = {
     "gat": lambda data: GAT(data.num_features, 16, 4, reweight="dr"),
     "gat, averaged": lambda data: GAT(data.num_features, 16, 4, out_heads=8),
     "gat, ppi form": lambda data: GAT(
-        data.num_features, 16, 4, 3, heads=4, out_heads=6, dropout=0.1, residual=True
+        data.num_features, 16, 4, num_layers=3, heads=4, out_heads=6, dropout=0.1, residual=True
     ),
-    "mixhop": lambda data: MixHop(data.num_features, (6, 6, 6), 4, reweight="dr"),
+    "mixhop": lambda data: MixHop(data.num_features, (6, 6, 6), 4, binarize=False, reweight="dr"),
     "chebyshev": lambda data: ChebNet(data.num_features, 16, 4),
     "graph norm": lambda data: GCN(data.num_features, 16, 4, norm="graph"),
     "pair norm": lambda data: GCN(data.num_features, 16, 4, norm="pair"),
@@ -164,7 +164,14 @@ def test_the_same_pass_of_any_model_twice_gives_the_same_bits(data, name):
 def test_a_learning_rate_that_changes_does_so_in_recorded_epochs(data, caplog):
     def run(device):
         return fit(
-            lambda: MixHop(data.num_features, (6, 6, 6), 4, dropout=0.0, hidden_dropout=0.0),
+            lambda: MixHop(
+                data.num_features,
+                (6, 6, 6),
+                4,
+                dropout=0.0,
+                hidden_dropout=0.0,
+                binarize=False,
+            ),
             data,
             range(2),
             epochs=40,

@@ -98,7 +98,7 @@ def test_gradient_descent_by_a_schedule_equals_a_plain_loop(tiny, rule):
     options = {"optimizer": torch.optim.SGD, "lr": lr, "weight_decay": decay, "rule": rule}
     schedule = StepwiseDecay(every, share=0.1)
     result = fit(lambda: mixhop(tiny), tiny, [0, 1], epochs=14, schedule=schedule, **options)
-    inputs = MixHop.prepare(tiny)
+    inputs = mixhop(tiny).prepare(tiny)
     for place, seed in enumerate((0, 1)):
         torch.manual_seed(stream_key(seed, "initialisation"))
         model = mixhop(tiny)
@@ -283,3 +283,19 @@ def test_a_model_that_vmap_cannot_follow_is_explained(tiny):
 def test_divergence_is_said_under_every_rule(tiny):
     with pytest.raises(DrgcnError, match="diverged"):
         fit(gcn(tiny), tiny, [0], epochs=5, lr=1e30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"make_model": GCN(24, 8, 4)}, "function that builds a model"),
+        ({"data": []}, "one PyG Data; found list"),
+        ({"epochs": 2.5}, "at least one epoch"),
+        ({"seeds": [1.5]}, "distinct seeds"),
+        ({"weight_decay": float("inf")}, "finite lr and weight_decay"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(tiny, arguments, words):
+    given = {"make_model": gcn(tiny), "data": tiny, "seeds": [0], "epochs": 2, **arguments}
+    with pytest.raises(InputError, match=words):
+        fit(given.pop("make_model"), given.pop("data"), given.pop("seeds"), **given)

@@ -195,7 +195,7 @@ MODELS = {
     "gcn": lambda d, c: GCN(d, 6, c, reweight="dr"),
     "gcn + graph norm": lambda d, c: GCN(d, 6, c, norm="graph", reweight="dr"),
     "gat": lambda d, c: GAT(d, 8, c, heads=2, reweight="dr"),
-    "mixhop": lambda d, c: MixHop(d, (3, 3, 3), c, hidden_dropout=0.5, reweight="dr"),
+    "mixhop": lambda d, c: MixHop(d, (3, 3, 3), c, hidden_dropout=0.5, binarize=False),
     "chebyshev": lambda d, c: ChebNet(d, 6, c, K=2, reweight="dr"),
     "mlp": lambda d, c: MLP(d, 6, c, reweight="dr"),
 }

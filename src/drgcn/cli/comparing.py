@@ -26,6 +26,7 @@ from drgcn.errors import UndefinedStability
 from drgcn.stability import variance_spread
 from drgcn.studies.comparison import gain, summarize, verdict
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.recipes import unusual
 from drgcn.studies.runner import Outcome, run
 from drgcn.training import Progress as FitProgress
 from drgcn.training.objective import objective_for
@@ -83,6 +84,8 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
         f"variances: {report['variance_spread'] if varied else 'none, all are constant'}."
     )
+    if settings := unusual(outcomes[0].experiment):
+        console.print(f"Departing from the usual training: {settings}.")
     console.print(_table(report["rows"], report["metric"]))
     if report["verdict"]:
         console.print(report["verdict"])

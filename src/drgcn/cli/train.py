@@ -128,14 +128,21 @@ def train(
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Arguments out of ``name=value``, where values are JSON or else words."""
+    """Arguments out of ``name=value``, where values are JSON or Python's constants."""
+    own = {"dropout": "--dropout", "num_layers": "--layers", "hidden_channels": "--hidden"}
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise InputError(f"Expected --set name=value; found {pair!r}.")
+        if name in own and not value.startswith("["):
+            raise InputError(f"Expected {own[name]} {value}; found --set {pair}.")
+        constants = {"True": True, "False": False, "None": None}
         try:
-            found[name] = jsonlib.loads(value)
+            found[name] = constants[value] if value in constants else jsonlib.loads(value)
         except jsonlib.JSONDecodeError:
-            found[name] = value
+            raise InputError(
+                f"Expected a number, true, false, null or a list in --set {name}=...; found "
+                f"{value!r}."
+            ) from None
     return found

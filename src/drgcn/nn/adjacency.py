@@ -43,7 +43,7 @@ def normalized_adjacency(
             f"normalized_adjacency expects normalization 'symmetric' or 'row'; "
             f"found {normalization!r}."
         )
-    _check_edges("normalized_adjacency", edge_index)
+    _check_edges("normalized_adjacency", edge_index, num_nodes)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     edge_index, edge_weight = remove_self_loops(edge_index, edge_weight.to(dtype))
@@ -67,17 +67,22 @@ def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:
 
     Every neighbour counts once, however often its edge is listed.
     """
-    _check_edges("neighborhoods", edge_index)
+    _check_edges("neighborhoods", edge_index, num_nodes)
     nodes = torch.arange(num_nodes, device=edge_index.device)
     source, target = coalesce(torch.cat([edge_index, nodes.expand(2, -1)], dim=1))
     return SparsePattern.from_coordinates(target, source, (num_nodes, num_nodes))[0]
 
 
-def _check_edges(caller: str, edge_index: Tensor) -> None:
+def _check_edges(caller: str, edge_index: Tensor, num_nodes: int) -> None:
     if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
         raise ValueError(
             f"{caller} expects edge_index of shape [2, edges] with integers; found "
             f"{edge_index.dtype} of shape {list(edge_index.shape)}."
+        )
+    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
+        raise ValueError(
+            f"{caller} expects edges between nodes 0 to {num_nodes - 1}; found node "
+            f"{int(edge_index.min())} to {int(edge_index.max())}."
         )
 
 

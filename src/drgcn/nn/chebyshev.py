@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.laplacian import scaled_laplacian
@@ -58,20 +59,19 @@ class ChebNet(torch.nn.Module):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        num_layers: int = 2,
         *,
+        num_layers: int = 2,
         K: int = 3,  # noqa: N803
         dropout: float = 0.5,
         norm: Norm | None = None,
         reweight: Reweight | None = None,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"ChebNet expects num_layers >= 1; found {num_layers}.")
-        if K < 0:
-            raise ValueError(f"ChebNet expects an order K >= 0; found {K}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"ChebNet expects a dropout rate in [0, 1); found {dropout}.")
+        check_sizes("ChebNet", in_channels=in_channels, hidden_channels=hidden_channels)
+        check_sizes("ChebNet", out_channels=out_channels, num_layers=num_layers)
+        check_rates("ChebNet", dropout=dropout)
+        if isinstance(K, bool) or not isinstance(K, int) or K < 0:
+            raise ValueError(f"ChebNet expects an order K >= 0; found {K!r}.")
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.dropout = dropout
         self.inputs = torch.nn.ModuleList(
@@ -94,7 +94,7 @@ class ChebNet(torch.nn.Module):
         # eigenvalue of all its graphs: the filters are the same for each, but scores of a graph
         # whose own eigenvalue is smaller depend on the graphs beside it.
         laplacian = scaled_laplacian(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        return compress(data.x), laplacian, NodeGroups.of(data.get("batch"))
+        return compress(data.x), laplacian, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: the first layer's weights, and everything in the blocks."""
@@ -106,35 +106,39 @@ class ChebNet(torch.nn.Module):
     def forward(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
         """Class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
-            adj (Tensor or SparseMatrix): The scaled Laplacian, or ``edge_index``; that solves an
+            edge_index (Tensor or SparseMatrix): The scaled Laplacian, or edges; these solve an
                 eigenvalue problem at every call, so ``prepare`` is worth its line in a loop.
             batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
                 its own reweighting vector. (default: one graph)
         """
-        *_, (_, _, out) = self.layers(x, adj, batch)
+        *_, (_, _, out) = self.layers(x, edge_index, batch)
         return out
 
     def layers(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        x, groups = as_features(x), NodeGroups.of(batch)
-        if isinstance(adj, Tensor):
-            adj = scaled_laplacian(adj, x.shape[0], dtype=x.dtype)
+        x = as_features(x)
+        groups = NodeGroups.of(batch, x.shape[0])
+        laplacian = (
+            scaled_laplacian(edge_index, x.shape[0], dtype=x.dtype)
+            if isinstance(edge_index, Tensor)
+            else edge_index
+        )
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
             h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
-            out = conv(h, adj, s, groups)
+            out = conv(h, laplacian, s, groups)
             x = out if number == len(self.convs) else F.relu(out)
             yield layer_input, s, x

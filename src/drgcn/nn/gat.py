@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, as_features, compress
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
@@ -25,7 +26,7 @@ class GAT(torch.nn.Module):
 
     Hidden heads are concatenated and activated by ELU, output heads are averaged. The authors'
     settings: ``GAT(d, 64, classes)`` for Cora and Citeseer, ``out_heads=8`` for Pubmed, and
-    ``GAT(50, 1024, 121, 3, heads=4, out_heads=6, dropout=0.0, residual=True)`` for PPI.
+    ``GAT(50, 1024, 121, num_layers=3, heads=4, out_heads=6, dropout=0.0, residual=True)`` for PPI.
 
     Args:
         in_channels (int): Size of each input node.
@@ -55,8 +56,8 @@ class GAT(torch.nn.Module):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        num_layers: int = 2,
         *,
+        num_layers: int = 2,
         heads: int = 8,
         out_heads: int = 1,
         dropout: float = 0.6,
@@ -65,18 +66,15 @@ class GAT(torch.nn.Module):
         reweight: Reweight | None = None,
     ) -> None:
         super().__init__()
-        if num_layers < 1 or heads < 1 or out_heads < 1:
-            raise ValueError(
-                f"GAT expects at least one layer and one head; found {num_layers} layers, "
-                f"{heads} and {out_heads} heads."
-            )
+        check_sizes("GAT", in_channels=in_channels, hidden_channels=hidden_channels)
+        check_sizes("GAT", out_channels=out_channels, num_layers=num_layers)
+        check_sizes("GAT", heads=heads, out_heads=out_heads)
+        check_rates("GAT", dropout=dropout)
         if hidden_channels % heads:
             raise ValueError(
                 f"GAT expects hidden_channels to be a multiple of its {heads} heads; found "
                 f"{hidden_channels}."
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"GAT expects a dropout rate in [0, 1); found {dropout}.")
         widths = [in_channels, *[hidden_channels] * (num_layers - 1)]
         self.inputs = torch.nn.ModuleList(
             LayerInput(width, norm=norm, reweight=reweight) for width in widths
@@ -104,7 +102,7 @@ class GAT(torch.nn.Module):
         """What ``forward`` takes, computed once: features as sparse as they are, neighbourhoods,
         and the graph of each node where ``data`` is a batch of several."""
         pattern = neighborhoods(data.edge_index, data.num_nodes)
-        return compress(data.x), pattern, NodeGroups.of(data.get("batch"))
+        return compress(data.x), pattern, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: everything but norms, biases included."""
@@ -118,30 +116,33 @@ class GAT(torch.nn.Module):
     def forward(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparsePattern,
+        edge_index: Tensor | SparsePattern,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
         """Class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
-            adj (Tensor or SparsePattern): ``edge_index``, sorted at every call, or the
+            edge_index (Tensor or SparsePattern): Edges, sorted at every call, or the
                 neighbourhoods, sorted once.
             batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
                 its own reweighting vector. (default: one graph)
         """
-        *_, (_, _, out) = self.layers(x, adj, batch)
+        *_, (_, _, out) = self.layers(x, edge_index, batch)
         return out
 
     def layers(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparsePattern,
+        edge_index: Tensor | SparsePattern,
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        x, groups = as_features(x), NodeGroups.of(batch)
-        pattern = neighborhoods(adj, x.shape[0]) if isinstance(adj, Tensor) else adj
+        x = as_features(x)
+        groups = NodeGroups.of(batch, x.shape[0])
+        pattern = edge_index
+        if isinstance(pattern, Tensor):
+            pattern = neighborhoods(pattern, x.shape[0])
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             out = conv(layer_input, pattern, s, groups)

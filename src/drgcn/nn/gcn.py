@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.graph_convolution import GraphConvolution
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
@@ -55,18 +56,17 @@ class GCN(torch.nn.Module):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        num_layers: int = 2,
         *,
+        num_layers: int = 2,
         dropout: float = 0.5,
         norm: Norm | None = None,
         reweight: Reweight | None = None,
         pre_activation: bool = False,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"GCN expects num_layers >= 1; found {num_layers}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"GCN expects a dropout rate in [0, 1); found {dropout}.")
+        check_sizes("GCN", in_channels=in_channels, hidden_channels=hidden_channels)
+        check_sizes("GCN", out_channels=out_channels, num_layers=num_layers)
+        check_rates("GCN", dropout=dropout)
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.dropout = dropout
         self.pre_activation = pre_activation
@@ -85,7 +85,7 @@ class GCN(torch.nn.Module):
         """What ``forward`` takes, computed once: features as sparse as they are, the normalised
         adjacency matrix, and the graph of each node where ``data`` is a batch of several."""
         adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        return compress(data.x), adj, NodeGroups.of(data.get("batch"))
+        return compress(data.x), adj, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: the first layer's weights, and everything in the blocks."""
@@ -98,31 +98,35 @@ class GCN(torch.nn.Module):
     def forward(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
         """Class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
-            adj (Tensor or SparseMatrix): ``edge_index``, normalised at every call, or the
-                normalised adjacency matrix.
+            edge_index (Tensor or SparseMatrix): Edges, normalised at every call, or the normalised
+                adjacency matrix.
             batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
                 its own reweighting vector. (default: one graph)
         """
-        *_, (_, _, out) = self.layers(x, adj, batch)
+        *_, (_, _, out) = self.layers(x, edge_index, batch)
         return out
 
     def layers(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        x, groups = as_features(x), NodeGroups.of(batch)
-        if isinstance(adj, Tensor):
-            adj = normalized_adjacency(adj, x.shape[0], dtype=x.dtype)
+        x = as_features(x)
+        groups = NodeGroups.of(batch, x.shape[0])
+        adj = (
+            normalized_adjacency(edge_index, x.shape[0], dtype=x.dtype)
+            if isinstance(edge_index, Tensor)
+            else edge_index
+        )
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Gates are positive, so relu(S x) = S relu(x) and dropout(S x) = S dropout(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -9,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn.errors import DrgcnWarning
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.layer_input import LayerInput, Reweight
 from drgcn.nn.mixhop_convolution import MixHopConvolution
@@ -69,8 +72,8 @@ class MixHop(torch.nn.Module):
         in_channels: int,
         hidden_channels: Sequence[int],
         out_channels: int,
-        num_layers: int = 2,
         *,
+        num_layers: int = 2,
         readout_channels: Sequence[int] | None = None,
         dropout: float = 0.5,
         hidden_dropout: float = 0.9,
@@ -78,12 +81,10 @@ class MixHop(torch.nn.Module):
         reweight: Reweight | None = None,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"MixHop expects num_layers >= 1; found {num_layers}.")
-        for rate in (dropout, hidden_dropout):
-            if not 0 <= rate < 1:
-                raise ValueError(f"MixHop expects dropout rates in [0, 1); found {rate}.")
-        if isinstance(hidden_channels, int):
+        check_sizes("MixHop", in_channels=in_channels, out_channels=out_channels)
+        check_sizes("MixHop", num_layers=num_layers)
+        check_rates("MixHop", dropout=dropout, hidden_dropout=hidden_dropout)
+        if not isinstance(hidden_channels, Sequence):
             raise ValueError(
                 f"MixHop expects hidden_channels to hold one width per power, such as "
                 f"(20, 20, 20); found {hidden_channels}."
@@ -106,12 +107,19 @@ class MixHop(torch.nn.Module):
         for module in (*self.inputs, *self.convs, self.readout, *self.norms):
             module.reset_parameters()
 
-    @staticmethod
-    def prepare(data: Data) -> tuple[Features, SparseMatrix, NodeGroups | None]:
+    def prepare(self, data: Data) -> tuple[Features, SparseMatrix, NodeGroups | None]:
         """What ``forward`` takes, computed once: features as sparse as they are, the normalised
         adjacency matrix, and the graph of each node where ``data`` is a batch of several."""
         adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        return compress(data.x), adj, NodeGroups.of(data.get("batch"))
+        features = compress(data.x)
+        if self.binarize and bool((data.x.to_dense() != 0).all()):
+            warnings.warn(
+                "MixHop makes every non-zero feature a one, and here that leaves nothing but "
+                "ones: use binarize=False to keep their values.",
+                DrgcnWarning,
+                stacklevel=2,
+            )
+        return features, adj, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def penalty(self, weight_decay: float) -> Tensor:
         """The authors' regulariser: squares (without a half) and column lengths of all weights,
@@ -128,31 +136,35 @@ class MixHop(torch.nn.Module):
     def forward(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
         """Class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
-            adj (Tensor or SparseMatrix): ``edge_index``, normalised at every call, or the
-                normalised adjacency matrix.
+            edge_index (Tensor or SparseMatrix): Edges, normalised at every call, or the normalised
+                adjacency matrix.
             batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
                 its own reweighting vector, but batch norm sees all of them. (default: one graph)
         """
-        *_, (_, _, out) = self.layers(x, adj, batch)
+        *_, (_, _, out) = self.layers(x, edge_index, batch)
         return out
 
     def layers(
         self,
         x: Tensor | SparseMatrix,
-        adj: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        features, groups = as_features(x), NodeGroups.of(batch)
-        if isinstance(adj, Tensor):
-            adj = normalized_adjacency(adj, features.shape[0], dtype=features.dtype)
+        features = as_features(x)
+        groups = NodeGroups.of(batch, features.shape[0])
+        adj = (
+            normalized_adjacency(edge_index, features.shape[0], dtype=features.dtype)
+            if isinstance(edge_index, Tensor)
+            else edge_index
+        )
         if self.binarize:
             features = map_values(lambda v: (v != 0).to(v.dtype), features)
         # NOTE[PAPER] Dr for MixHop is not in the paper. As in GCN the block sees the clean input,

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
+from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.gated_product import gated_product
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
@@ -53,17 +54,16 @@ class MLP(torch.nn.Module):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        num_layers: int = 2,
         *,
+        num_layers: int = 2,
         dropout: float = 0.5,
         norm: Norm | None = None,
         reweight: Reweight | None = None,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"MLP expects num_layers >= 1; found {num_layers}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"MLP expects a dropout rate in [0, 1); found {dropout}.")
+        check_sizes("MLP", in_channels=in_channels, hidden_channels=hidden_channels)
+        check_sizes("MLP", out_channels=out_channels, num_layers=num_layers)
+        check_rates("MLP", dropout=dropout)
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.dropout = dropout
         self.inputs = torch.nn.ModuleList(
@@ -84,7 +84,7 @@ class MLP(torch.nn.Module):
     def prepare(data: Data) -> tuple[Features, None, NodeGroups | None]:
         """What ``forward`` takes, computed once: features as sparse as they are, no edges, and
         the graph of each node where ``data`` is a batch of several."""
-        return compress(data.x), None, NodeGroups.of(data.get("batch"))
+        return compress(data.x), None, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters under L2: the first layer's weights, and everything in the blocks."""
@@ -118,7 +118,8 @@ class MLP(torch.nn.Module):
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
         """For every layer its input, its reweighting vector, and its output."""
-        x, groups = as_features(x), NodeGroups.of(batch)
+        x = as_features(x)
+        groups = NodeGroups.of(batch, x.shape[0])
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate can wait for the weights.

@@ -32,10 +32,15 @@ class NodeGroups:
     )
 
     @classmethod
-    def of(cls, batch: Tensor | NodeGroups | None) -> NodeGroups | None:
-        """The groups of PyG's ``batch`` vector; nothing for one graph alone."""
+    def of(cls, batch: Tensor | NodeGroups | None, nodes: int) -> NodeGroups | None:
+        """The groups of PyG's ``batch`` vector for so many nodes; nothing for one graph alone."""
         if batch is None or isinstance(batch, NodeGroups):
             return batch
+        if batch.is_floating_point() or batch.shape != (nodes,) or bool((batch < 0).any()):
+            raise ValueError(
+                f"Expected batch to hold the graph of each of the {nodes} nodes, numbers from 0 "
+                f"on; found {batch.dtype} of shape {list(batch.shape)}. No edge weights are taken."
+            )
         return cls(batch, int(batch.max()) + 1 if batch.numel() else 0)
 
     def to(self, device: torch.device | str) -> NodeGroups:

@@ -16,7 +16,7 @@ from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
 from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord
-from drgcn.studies.tables import Row, data_name, gate_groups, published_cell
+from drgcn.studies.tables import Row, data_name, gate_groups, published_cell, row_name
 
 
 def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Path:
@@ -39,9 +39,8 @@ def _section(gates: dict[str | None, Row]) -> dict[str, Any]:
     complete = {None, "dr", "static", "constant"} <= gates.keys()
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
     parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test"
-    title = (
-        f"{data_name(record)}, split {data['split']}: {replace(experiment, reweight=None).label}"
-    )
+    plain = replace(record, experiment=replace(experiment, reweight=None))
+    title = f"{data_name(record)}, split {data['split']}: {row_name(plain)}"
     return {
         "title": title,
         "metric": data.get("metric", "accuracy"),

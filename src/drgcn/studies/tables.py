@@ -39,7 +39,7 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
         cells = [
             data_name(record),
             record.data["split"],
-            _row_name(record),
+            row_name(record),
             _accuracy(seeds),
             published_cell(record),
             k,
@@ -70,7 +70,7 @@ def gate_table(records: Sequence[RunRecord]) -> str:
     for rows in gate_groups(records):
         if {None, "dr", "static", "constant"} <= rows.keys():
             plain = rows[None][0]
-            cells = [data_name(plain), plain.data["split"], _row_name(plain)]
+            cells = [data_name(plain), plain.data["split"], row_name(plain)]
             cells += [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
             cells += [str(gain(rows["dr"][1], rows[None][1]))]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
@@ -87,7 +87,7 @@ def search_table(records: Sequence[RunRecord]) -> str:
     rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
     rows.sort(key=lambda row: (row[0].data["name"], -row[2].val_mean))
     for record, seeds, summary in rows:
-        cells = [data_name(record), record.data["split"], _row_name(record)]
+        cells = [data_name(record), record.data["split"], row_name(record)]
         cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -119,7 +119,8 @@ def _accuracy(seeds: dict[int, SeedResult]) -> str:
     return f"{summary.mean:.1f} ± {summary.std:.1f}"
 
 
-def _row_name(record: RunRecord) -> str:
+def row_name(record: RunRecord) -> str:
+    """The row's label, with what departs from its model's usual training in brackets."""
     settings = unusual(record.experiment)
     return record.experiment.label + (f" ({settings})" if settings else "")
 

@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from .test_cli import call, own_data  # noqa: F401 - fixtures
+
+
+def test_numbers_words_and_warnings_are_printed(call):  # noqa: F811
+    code, out, _ = call("stability", "wine")
+    assert code == 0
+    for words in ("K of 1/std", "within a factor of 2", "On record are", "warning: features have"):
+        assert words in out
+
+
+def test_json_is_one_object(call):  # noqa: F811
+    code, out, _ = call("stability", "wine", "--normalize", "standard", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["dataset"]["normalize"] == "standard"
+    assert found["k_std"] == pytest.approx(1, abs=0.05)
+    assert len(found["variance"]) == 13
+
+
+def test_training_adds_gates(call, tmp_path):  # noqa: F811
+    words = ("stability", "wine", "--train", "--seeds", "2", "--epochs", "3")
+    _, out, _ = call(*words, "--json", "--html", str(tmp_path / "page.html"))
+    runs = json.loads(out)["trained"]
+    assert [run["seed"] for run in runs] == [0, 1]
+    assert all(len(run["s"]) == 13 and len(run["k"]) == 2 for run in runs)
+    assert "2 seeds" in (tmp_path / "page.html").read_text()
+    _, out, _ = call(*words)
+    assert "K per layer, seed 1" in out
+
+
+def test_own_folders_are_read(call, own_data):  # noqa: F811
+    code, out, _ = call("stability", str(own_data), "--html", "page.html")
+    assert code == 0
+    assert "page.html" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "no dataset"),
+        (["wine", "--normalize", "loud"], "normalize must be one of"),
+        (["wine", "--html", "."], "is a folder"),
+    ],
+)
+def test_bad_input_ends_in_one_line_and_exit_code_2(call, words, message):  # noqa: F811
+    code, out, error = call("stability", *words)
+    assert (code, out) == (2, "")
+    assert message in error
+    assert "\n" not in error.strip()
+
+
+def test_features_that_do_not_vary_end_in_exit_code_2(call, own_data):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    head, *lines = nodes.read_text().splitlines()
+    same = [",".join([line.split(",")[0], "1", "2", *line.split(",")[3:]]) for line in lines]
+    nodes.write_text("\n".join([head, *same]) + "\n")
+    code, _, error = call("stability", str(own_data))
+    assert code == 2
+    assert "constant" in error
