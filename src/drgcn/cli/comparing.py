@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 
 from drgcn.errors import UndefinedStability
 from drgcn.stability import variance_spread
-from drgcn.studies.comparison import gain, summarize, verdict
+from drgcn.studies.comparison import gain, k_words, summarize, verdict
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.recipes import unusual
 from drgcn.studies.runner import Outcome, run
@@ -147,8 +147,7 @@ def _table(rows: Sequence[dict[str, Any]], metric: str) -> Table:
         if over:
             mean, low, high = over
             gained = f"{mean:+.2f}" + ("" if low is None else f" [{low:+.2f}, {high:+.2f}]")
-        k = " ".join("-" if value is None else f"{value:.2f}" for value in row["k"])
-        table.add_row(row["row"], accuracy, gained, k)
+        table.add_row(row["row"], accuracy, gained, k_words(row["k"]))
     return table
 
 

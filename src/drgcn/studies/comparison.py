@@ -26,6 +26,17 @@ class Summary:
     k: tuple[float, ...]
 
 
+def k_words(values: Sequence[float | None]) -> str:
+    """K of every layer, to two digits however small; a dash where it is undefined."""
+
+    def word(value: float | None) -> str:
+        if value is None or math.isnan(value):
+            return "-"
+        return f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
+
+    return " ".join(map(word, values))
+
+
 @dataclass(frozen=True)
 class Gain:
     """A difference in points of accuracy between two rows, paired by seed, with its 95 %

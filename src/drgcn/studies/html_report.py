@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
@@ -11,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from drgcn.studies.comparison import Results, gain, summarize, verdict
+from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
 from drgcn.studies.recipes import unusual
@@ -66,7 +65,7 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str
         f"{summary.mean:.2f}" + (f" ± {summary.std:.2f}" if summary.seeds > 1 else ""),
         published_cell(record),
         "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
-        " ".join("-" if math.isnan(value) else f"{value:.2f}" for value in summary.k),
+        k_words(summary.k),
         round(summary.best_epoch),
         summary.seeds,
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drgcn.data.catalog import describe, names
-from drgcn.studies.comparison import gain, summarize
+from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.published import published
 from drgcn.studies.recipes import MODELS, unusual
 from drgcn.studies.run_record import RunRecord, SeedResult
@@ -35,14 +35,13 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
     ]
     for record, seeds in merge(records):
         summary = summarize(seeds)
-        k = " ".join("-" if value != value else f"{value:.2f}" for value in summary.k)
         cells = [
             data_name(record),
             record.data["split"],
             row_name(record),
             _accuracy(seeds),
             published_cell(record),
-            k,
+            k_words(summary.k),
             str(summary.seeds),
             str(record.environment["device"]),
         ]
