@@ -18,6 +18,8 @@ MODULES = (
     "drgcn.stability.saturation",
     "drgcn.data.loader",
     "drgcn.audit.title_features",
+    "drgcn.training.stability_tracker",
+    "drgcn.studies.advice",
 )
 
 

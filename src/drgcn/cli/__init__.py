@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from drgcn import __version__
-from drgcn.cli import data, demo, doctor, features, report, theory, train
+from drgcn.cli import data, demo, doctor, features, report, stability, theory, train
 from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ def _options(
 app.command("train")(train.train)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
+app.command("stability")(stability.stability)
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 data.app.command("features")(features.features)

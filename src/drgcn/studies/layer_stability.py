@@ -1,4 +1,4 @@
-"""K of every layer of a trained model."""
+"""K and saturation of every layer of a trained model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from drgcn.errors import NonFiniteError, UndefinedStability
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.stability import stability_k
+from drgcn.stability import gate_saturation, stability_k
 
 
 @torch.no_grad()
@@ -36,6 +36,13 @@ def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[flo
             values = _defined([(dense[groups.graph == g], s[g]) for g in range(groups.size)])
         found.append(round(sum(values) / len(values), 4) if values else None)
     return found
+
+
+@torch.no_grad()
+def layer_saturation(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[float]:
+    """Share of each layer's gate entries at either end, over all graphs, in evaluation mode."""
+    vectors = [s for _, s, _ in model.layers(*inputs) if s is not None]  # type: ignore[operator]
+    return [round(gate_saturation(s), 4) for s in vectors]
 
 
 def _defined(pairs: list[tuple[Tensor, Tensor]]) -> list[float]:

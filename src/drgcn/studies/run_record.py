@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ class SeedResult:
         k: Stability measure of each layer's learnt vector; empty without a gate.
         curve_val_accuracy: Validation accuracy at the record's ``curve_epochs``.
         curve_train_loss: Training loss at the same epochs.
+        saturation: Share of each layer's gate entries at either end, see
+            :func:`drgcn.stability.gate_saturation`; empty without a gate, and in records from
+            before it was measured.
     """
 
     test_accuracy: float
@@ -37,6 +40,7 @@ class SeedResult:
     k: list[float | None]
     curve_val_accuracy: list[float]
     curve_train_loss: list[float]
+    saturation: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from drgcn.studies.building import build
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import layer_stability
+from drgcn.studies.layer_stability import layer_saturation, layer_stability
 from drgcn.studies.run_record import RunRecord, SeedResult, load_records
 from drgcn.training import (
     BestValidation,
@@ -166,4 +166,5 @@ def _seed_result(
         k=layer_stability(result.models[place], inputs),
         curve_val_accuracy=points("val_accuracy"),
         curve_train_loss=points("train_loss"),
+        saturation=layer_saturation(result.models[place], inputs),
     )

@@ -1,0 +1,25 @@
+import json
+
+import pytest
+
+from drgcn.studies.experiment import Experiment
+from drgcn.studies.run_record import RunRecord, load_records
+from drgcn.studies.runner import run
+
+
+@pytest.mark.parametrize(("reweight", "layers"), [(None, 0), ("dr", 2), ("static", 2)])
+def test_saturation_is_recorded_for_every_gated_layer(tiny, tmp_path, reweight, layers):
+    experiment = Experiment("planted", "random", hidden_channels=8, epochs=10, reweight=reweight)
+    outcome = run(experiment, tiny, [0], tmp_path)
+    (record,) = load_records(tmp_path)
+    assert record.seeds[0].saturation == outcome.seeds[0].saturation
+    assert len(outcome.seeds[0].saturation) == layers
+    assert all(0 <= share <= 1 for share in outcome.seeds[0].saturation)
+
+
+def test_records_from_before_saturation_was_measured_are_read(make_record):
+    record = make_record([0.8], reweight="dr")
+    raw = json.loads(record.dumps())
+    del raw["seeds"]["0"]["saturation"]
+    assert RunRecord.loads(json.dumps(raw)) == record
+    assert record.seeds[0].saturation == []
