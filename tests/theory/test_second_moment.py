@@ -115,3 +115,14 @@ def test_properties_of_relu(d, seed):
 def test_kernel_lies_above_its_argument(rho):
     assert theory.arc_cosine(rho) >= max(rho, 0.0) - 1e-12
     assert 0 <= theory.arc_cosine_slope(rho) <= 1
+
+
+@pytest.mark.parametrize("q", [1e-6, 1.0, 1e2, 1e4])
+def test_steep_saturation(q):
+    matrix = q * torch.tensor([[1.0, 0.3], [0.3, 1.0]], dtype=torch.float64)
+    points = sorted({0.0, *(min(k / math.sqrt(q), 12.0) for k in (0.5, 2, 8)), 1.0, 4.0, 12.0})
+    precise = 2 * mpmath.quad(
+        lambda x: mpmath.tanh(mpmath.sqrt(q) * x) ** 2 * mpmath.npdf(x), points
+    )
+    found = theory.second_moment(matrix, theory.TANH)
+    assert float(found[0, 0]) == pytest.approx(float(precise), rel=1e-10)

@@ -14,6 +14,7 @@ from drgcn.theory.eigenspaces import (
     g_component,
     relative_g_component,
 )
+from drgcn.theory.evidence import Evidence
 from drgcn.theory.fixed_points import (
     FixedPoint,
     feature_fixed_point,
@@ -46,6 +47,7 @@ from drgcn.theory.theorem_one import (
     second_variation,
     stationarity,
 )
+from drgcn.theory.verification import verify
 from drgcn.theory.water_filling import diagonal_reweighting
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "RELU",
     "TANH",
     "Activation",
+    "Evidence",
     "FixedPoint",
     "NormalisedSpectrum",
     "Parts",
@@ -96,4 +99,5 @@ __all__ = [
     "spectral_radius",
     "stationarity",
     "symmetric_basis",
+    "verify",
 ]

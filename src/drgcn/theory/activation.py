@@ -54,7 +54,6 @@ def relu_power(exponent: float) -> Activation:
     r""":math:`\max(x, 0)^p`, for :math:`p > 1`: where Theorem 3 needs its assumptions."""
     if not exponent > 1:
         raise InputError(f"relu_power needs an exponent above 1; found {exponent}.")
-    # The clamp keeps the gradient of a fractional power away from 0 ** (p - 1) of negatives.
     return Activation(f"ReLU^{exponent:g}", lambda x: torch.relu(x) ** exponent)
 
 
