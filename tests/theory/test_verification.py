@@ -40,7 +40,7 @@ def test_every_claim_on_the_command_line(tmp_path):
     page = tmp_path / "deep" / "theory.html"
     done = CliRunner().invoke(app, ["theory", "--json", "--html", str(page)])
     assert done.exit_code == 0
-    rows = json.loads(done.stdout)
+    rows = json.loads(done.stdout)["claims"]
     assert {row["name"]: row["verdict"] for row in rows} == EXPECTED
     assert all(row["numbers"] and row["words"] and row["where"] for row in rows)
     assert sum(row["seconds"] for row in rows) < 60

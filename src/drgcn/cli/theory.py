@@ -40,7 +40,7 @@ def theory(
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(_page(found), encoding="utf-8")
     if json:
-        print(jsonlib.dumps([asdict(evidence) for evidence in found]))
+        print(jsonlib.dumps({"claims": [asdict(evidence) for evidence in found]}))
         return
     print(_summary(found))
     if html is not None:
