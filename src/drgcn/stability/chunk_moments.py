@@ -51,13 +51,17 @@ def of_dense(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) -
 
     rough = summed(x) / total
     centred = x - rough
-    # The rounded mean leaves a residue, which is all there is in a constant column.
+    # The rounded mean leaves a residue, which is all there is in a constant column. Taking it
+    # out of the sums spares a pass over the rows.
     residue = summed(centred) / total
-    centred -= residue
-    weighted = centred if weight is None else centred * weight[:, None]
-    scatter = weighted.T @ centred if full else (weighted * centred).sum(0)
-    along = (centred @ directions.T).square()
-    return ChunkMoments(total, rough + residue, scatter, summed(along))
+    rooted = centred if weight is None else centred * weight.sqrt()[:, None]
+    if full:
+        scatter = _gram(rooted)
+        scatter -= torch.outer(total * residue, residue)
+    else:
+        scatter = rooted.square().sum(0) - total * residue.square()
+    along = summed((centred @ directions.T).square()) - total * (directions @ residue).square()
+    return ChunkMoments(total, rough + residue, scatter, along)
 
 
 def of_sparse(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) -> ChunkMoments:
@@ -105,6 +109,15 @@ def of_sparse(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) 
     both = total - filled[:, None] - filled + _dense(pattern.T @ (weights @ pattern), z)
     scatter += offset[:, None] * both * offset - crossed - crossed.T
     return ChunkMoments(total, mean, scatter, projected)
+
+
+def _gram(x: Tensor) -> Tensor:
+    """The product of a matrix's transpose with itself."""
+    if x.device.type != "cpu":
+        return x.T @ x
+    values = x.numpy()
+    with np.errstate(all="ignore"):  # who sums up non-finite values finds out by the result
+        return torch.from_numpy(values.T @ values)  # numpy sees the symmetry: half the work
 
 
 def _scipy(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> sparse.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -34,6 +35,7 @@ def blocks(
             rows = part.detach().to(device, torch.float64)
         else:  # a copy: torch takes no read-only memory
             rows = torch.from_numpy(np.array(part, np.float64)).to(device)
+            _forget_pages(x)
         block_weight = None if weight is None else weight[start : start + size]
         if block_weight is not None and bool((block_weight == 0).any()):
             kept = block_weight > 0
@@ -108,6 +110,14 @@ def features_of(chunks: Iterable[Any]) -> Iterator[Any]:
             yield x[: item.batch_size] if "input_id" in item else x
         else:
             yield item
+
+
+def _forget_pages(x: Any) -> None:
+    """Lets the system take back what was read of a memory map, which else counts as ours."""
+    pages: Any = getattr(x, "_mmap", None)
+    # Of a map that can be written to, changes might be lost.
+    if getattr(x, "mode", None) == "r" and hasattr(pages, "madvise"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _sparse_block(
