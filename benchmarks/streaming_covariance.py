@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from measuring import write_csv
+from threadpoolctl import threadpool_limits
 
 from drgcn.stability import FeatureMoments
 
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    threadpool_limits(args.threads)  # numpy has threads of its own
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         write_rows(path, args.rows, args.features)
