@@ -12,6 +12,7 @@ from typing import Any
 
 from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.recipes import MODELS
 
 FORMAT = 1
 
@@ -91,7 +92,13 @@ class RunRecord:
             if raw.pop("format") != FORMAT:
                 raise InputError(f"Expected a run record of format {FORMAT} in {source}.")
             seeds = {int(s): SeedResult(**r) for s, r in raw.pop("seeds").items()}
-            return cls(experiment=Experiment(**raw.pop("experiment")), seeds=seeds, **raw)
+            experiment = Experiment(**raw.pop("experiment"))
+            if experiment.model not in MODELS:
+                raise TypeError(f"unknown model {experiment.model!r}")
+            for seed, result in seeds.items():
+                if not isinstance(result.test_accuracy, int | float):
+                    raise TypeError(f"seed {seed} has no test accuracy")
+            return cls(experiment=experiment, seeds=seeds, **raw)
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Expected a run record; {source} is none ({error}). Remove or repair it."
