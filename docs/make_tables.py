@@ -98,6 +98,7 @@ def main() -> None:
         "reweighting overhead": benchmark_table("reweighting_overhead"),
         "models": benchmark_table("models"),
         "ppi attention": benchmark_table("ppi_attention"),
+        "streaming covariance": benchmark_table("streaming_covariance"),
     }
     stale = False
     for page in PAGES:
