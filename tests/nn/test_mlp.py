@@ -100,11 +100,11 @@ def test_batch_equals_graph_by_graph(layout, reweight):
 def test_dropout_acts_on_the_input_of_every_layer(x, layout, monkeypatch):
     seen = every_second_kept(monkeypatch)
     model = random_model(dropout=0.5, reweight="dr")
-    layers = list(model.layers(layout(x)))
+    layers = list(model.layers(layout(x), None))
     assert len(seen) == 2
     assert torch.equal(seen[0], x if layout is layouts.dense else layout(x).values)
     assert seen[1] is layers[0][2]
-    (_, clean, _), _ = random_model(reweight="dr").layers(layout(x))
+    (_, clean, _), _ = random_model(reweight="dr").layers(layout(x), None)
     assert torch.equal(layers[0][1], clean)  # pooled before dropout
 
 

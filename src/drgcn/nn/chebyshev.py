@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
 from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
-from drgcn.nn.features import Features, as_features, compress, map_values
+from drgcn.nn.features import Features, map_values
+from drgcn.nn.full_batch_model import FullBatchModel, Layer
 from drgcn.nn.laplacian import scaled_laplacian
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 
 
-class ChebNet(torch.nn.Module):
+class ChebNet(FullBatchModel):
     r"""The network of `"Convolutional Neural Networks on Graphs with Fast Localized Spectral
     Filtering" <https://arxiv.org/abs/1606.09375>`_ as Kipf's code has it, plain or with
     dimensional reweighting in front of every layer:
@@ -81,64 +81,27 @@ class ChebNet(torch.nn.Module):
             ChebyshevConvolution(a, b, K) for a, b in pairwise(widths)
         )
 
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
-        for module in (*self.inputs, *self.convs):
-            module.reset_parameters()
-
     @staticmethod
-    def prepare(data: Data) -> tuple[Features, SparseMatrix, NodeGroups | None]:
-        """What ``forward`` takes, computed once: features as sparse as they are, the scaled
-        Laplacian, and the graph of each node where ``data`` is a batch of several."""
+    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
+        """The scaled Laplacian. It solves an eigenvalue problem, so that ``prepare`` is worth its
+        line in a loop."""
         # NOTE[DIFF] Kipf's code knows one graph. The Laplacian of a batch is scaled by the largest
         # eigenvalue of all its graphs: the filters are the same for each, but scores of a graph
         # whose own eigenvalue is smaller depend on the graphs beside it.
-        laplacian = scaled_laplacian(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        return compress(data.x), laplacian, NodeGroups.of(data.get("batch"), data.num_nodes)
+        return scaled_laplacian(edge_index, num_nodes, dtype=dtype)
 
-    def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2: the first layer's weights, and everything in the blocks."""
-        # NOTE[PAPER] Dr for Chebyshev networks is not in the paper; blocks are decayed as in GCN.
-        yield from self.convs[0].parameters()
-        for module in self.inputs:
-            yield from module.gate_parameters()  # type: ignore[operator]
+    def decayed(self) -> Iterable[torch.nn.Parameter]:
+        """The weights of the first layer."""
+        return self.convs[0].parameters()
 
-    def forward(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Tensor:
-        """Class scores of every node.
-
-        Args:
-            x (Tensor or SparseMatrix): Node features.
-            edge_index (Tensor or SparseMatrix): The scaled Laplacian, or edges; these solve an
-                eigenvalue problem at every call, so ``prepare`` is worth its line in a loop.
-            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
-                its own reweighting vector. (default: one graph)
-        """
-        *_, (_, _, out) = self.layers(x, edge_index, batch)
-        return out
-
-    def layers(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
-        """For every layer its input, its reweighting vector, and its output."""
-        x = as_features(x)
-        groups = NodeGroups.of(batch, x.shape[0])
-        laplacian = (
-            scaled_laplacian(edge_index, x.shape[0], dtype=x.dtype)
-            if isinstance(edge_index, Tensor)
-            else edge_index
-        )
+    def run_layers(
+        self, x: Features, matrix: SparseMatrix, groups: NodeGroups | None
+    ) -> Iterator[Layer]:
+        """Every layer in turn."""
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
             h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
-            out = conv(h, laplacian, s, groups)
+            out = conv(h, matrix, s, groups)
             x = out if number == len(self.convs) else F.relu(out)
             yield layer_input, s, x

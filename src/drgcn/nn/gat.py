@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, as_features, compress
+from drgcn.nn.features import Features
+from drgcn.nn.full_batch_model import FullBatchModel, Layer
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.sparse_pattern import SparsePattern
 
 
-class GAT(torch.nn.Module):
+class GAT(FullBatchModel):
     r"""The graph attention network of `"Graph Attention Networks"
     <https://arxiv.org/abs/1710.10903>`_ as its authors trained it, plain or with dimensional
     reweighting in front of every layer, shared by the layer's heads.
@@ -92,59 +91,23 @@ class GAT(torch.nn.Module):
         last = GraphAttention(widths[-1], out_channels, out_heads, concat=False, dropout=dropout)
         self.convs = torch.nn.ModuleList([*hidden, last])
 
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
-        for module in (*self.inputs, *self.convs):
-            module.reset_parameters()
-
     @staticmethod
-    def prepare(data: Data) -> tuple[Features, SparsePattern, NodeGroups | None]:
-        """What ``forward`` takes, computed once: features as sparse as they are, neighbourhoods,
-        and the graph of each node where ``data`` is a batch of several."""
-        pattern = neighborhoods(data.edge_index, data.num_nodes)
-        return compress(data.x), pattern, NodeGroups.of(data.get("batch"), data.num_nodes)
+    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparsePattern:
+        """The neighbourhoods: attention has its own values."""
+        return neighborhoods(edge_index, num_nodes)
 
-    def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2: everything but norms, biases included."""
+    def decayed(self) -> Iterable[torch.nn.Parameter]:
+        """All parameters of the layers, biases included."""
         # NOTE[DIFF] The authors' code means to spare the biases, but compares names that never
         # match, so that it decays them. So do we: the published numbers were made that way.
-        for conv in self.convs:
-            yield from conv.parameters()
-        for module in self.inputs:
-            yield from module.gate_parameters()  # type: ignore[operator]
+        return self.convs.parameters()
 
-    def forward(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparsePattern,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Tensor:
-        """Class scores of every node.
-
-        Args:
-            x (Tensor or SparseMatrix): Node features.
-            edge_index (Tensor or SparsePattern): Edges, sorted at every call, or the
-                neighbourhoods, sorted once.
-            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
-                its own reweighting vector. (default: one graph)
-        """
-        *_, (_, _, out) = self.layers(x, edge_index, batch)
-        return out
-
-    def layers(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparsePattern,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
-        """For every layer its input, its reweighting vector, and its output."""
-        x = as_features(x)
-        groups = NodeGroups.of(batch, x.shape[0])
-        pattern = edge_index
-        if isinstance(pattern, Tensor):
-            pattern = neighborhoods(pattern, x.shape[0])
+    def run_layers(
+        self, x: Features, matrix: SparsePattern, groups: NodeGroups | None
+    ) -> Iterator[Layer]:
+        """Every layer in turn."""
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
-            out = conv(layer_input, pattern, s, groups)
+            out = conv(layer_input, matrix, s, groups)
             x = out if number == len(self.convs) else F.elu(out)
             yield layer_input, s, x

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,8 @@ from torch_geometric.data import Data
 from drgcn.errors import DrgcnWarning
 from drgcn.nn.adjacency import normalized_adjacency
 from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, as_features, compress, map_values
+from drgcn.nn.features import Features, map_values
+from drgcn.nn.full_batch_model import FullBatchModel, Layer
 from drgcn.nn.layer_input import LayerInput, Reweight
 from drgcn.nn.mixhop_convolution import MixHopConvolution
 from drgcn.nn.mixhop_readout import MixHopReadout
@@ -25,7 +27,7 @@ from drgcn.nn.unit_rows import unit_rows
 _SEGMENT_PENALTY = 1e-3
 
 
-class MixHop(torch.nn.Module):
+class MixHop(FullBatchModel):
     r"""The network of `"MixHop: Higher-Order Graph Convolutional Architectures via Sparsified
     Neighborhood Mixing" <https://arxiv.org/abs/1905.00067>`_ as its authors' code has it, plain
     or with dimensional reweighting in front of every layer:
@@ -102,16 +104,13 @@ class MixHop(torch.nn.Module):
         self.readout = MixHopReadout(widths[-1], readout_channels, out_channels)
         self.norms = torch.nn.ModuleList(StatelessBatchNorm(width) for width in widths[1:])
 
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
-        for module in (*self.inputs, *self.convs, self.readout, *self.norms):
-            module.reset_parameters()
+    @staticmethod
+    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
+        """The normalised adjacency matrix."""
+        return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
 
-    def prepare(self, data: Data) -> tuple[Features, SparseMatrix, NodeGroups | None]:
-        """What ``forward`` takes, computed once: features as sparse as they are, the normalised
-        adjacency matrix, and the graph of each node where ``data`` is a batch of several."""
-        adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=data.x.dtype)
-        features = compress(data.x)
+    def prepare(self, data: Data) -> tuple[Any, ...]:  # type: ignore[override]
+        """As the other models, with a warning where binarising leaves nothing to tell."""
         if self.binarize and bool((data.x.to_dense() != 0).all()):
             warnings.warn(
                 "MixHop makes every non-zero feature a one, and here that leaves nothing but "
@@ -119,7 +118,11 @@ class MixHop(torch.nn.Module):
                 DrgcnWarning,
                 stacklevel=2,
             )
-        return features, adj, NodeGroups.of(data.get("batch"), data.num_nodes)
+        return super().prepare(data)
+
+    def decayed(self) -> Iterable[torch.nn.Parameter]:
+        """The weights of all layers."""
+        return [conv.weight for conv in (*self.convs, self.readout)]
 
     def penalty(self, weight_decay: float) -> Tensor:
         """The authors' regulariser: squares (without a half) and column lengths of all weights,
@@ -127,56 +130,26 @@ class MixHop(torch.nn.Module):
         # NOTE[DIFF] The column lengths are meant to have a coefficient of their own, but the code
         # feeds them that of the squares. The published numbers were made that way.
         kernels = sum(conv.penalty() for conv in (*self.convs, self.readout))
-        # NOTE[PAPER] Dr for MixHop is not in the paper; its blocks are decayed as in GCN.
-        gates = [p for module in self.inputs for p in module.gate_parameters()]  # type: ignore[operator]
-        squares = sum(parameter.square().sum() for parameter in gates)
+        squares = sum(parameter.square().sum() for parameter in self.gate_parameters())
         segments = self.readout.segment_logits.square().mean()
         return weight_decay * (kernels + 0.5 * squares) + _SEGMENT_PENALTY * segments
 
-    def forward(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Tensor:
-        """Class scores of every node.
-
-        Args:
-            x (Tensor or SparseMatrix): Node features.
-            edge_index (Tensor or SparseMatrix): Edges, normalised at every call, or the normalised
-                adjacency matrix.
-            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
-                its own reweighting vector, but batch norm sees all of them. (default: one graph)
-        """
-        *_, (_, _, out) = self.layers(x, edge_index, batch)
-        return out
-
-    def layers(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
-        """For every layer its input, its reweighting vector, and its output."""
-        features = as_features(x)
-        groups = NodeGroups.of(batch, features.shape[0])
-        adj = (
-            normalized_adjacency(edge_index, features.shape[0], dtype=features.dtype)
-            if isinstance(edge_index, Tensor)
-            else edge_index
-        )
+    def run_layers(
+        self, x: Features, matrix: SparseMatrix, groups: NodeGroups | None
+    ) -> Iterator[Layer]:
+        """Every layer in turn."""
         if self.binarize:
-            features = map_values(lambda v: (v != 0).to(v.dtype), features)
+            x = map_values(lambda v: (v != 0).to(v.dtype), x)
         # NOTE[PAPER] Dr for MixHop is not in the paper. As in GCN the block sees the clean input,
         # and acts directly before the weights: the row lengths are taken without it.
-        layer_input, s = self.inputs[0](unit_rows(features), groups)
-        h = unit_rows(self._dropped(features, self.dropout))
+        layer_input, s = self.inputs[0](unit_rows(x), groups)
+        h = unit_rows(self._dropped(x, self.dropout))
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True), 1):
-            out = F.relu(norm(conv(h, adj, s, groups)))
+            out = F.relu(norm(conv(h, matrix, s, groups)))
             yield layer_input, s, out
             layer_input, s = self.inputs[number](out, groups)
             h = self._dropped(layer_input, self.hidden_dropout)
-        yield layer_input, s, self.readout(h, adj, s, groups)
+        yield layer_input, s, self.readout(h, matrix, s, groups)
 
     def _dropped(self, x: Features, rate: float) -> Features:
         return map_values(lambda v: F.dropout(v, rate, self.training), x)

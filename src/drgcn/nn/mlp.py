@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, as_features, compress, map_values
+from drgcn.nn.features import Features, map_values
+from drgcn.nn.full_batch_model import FullBatchModel, Layer
 from drgcn.nn.gated_product import gated_product
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 
 
-class MLP(torch.nn.Module):
+class MLP(FullBatchModel):
     r"""The multi-layer perceptron that `"Semi-Supervised Classification with Graph
     Convolutional Networks" <https://arxiv.org/abs/1609.02907>`_ compares with, plain or with
     dimensional reweighting in front of every layer:
@@ -81,45 +81,25 @@ class MLP(torch.nn.Module):
             glorot(weight)
 
     @staticmethod
-    def prepare(data: Data) -> tuple[Features, None, NodeGroups | None]:
-        """What ``forward`` takes, computed once: features as sparse as they are, no edges, and
-        the graph of each node where ``data`` is a batch of several."""
-        return compress(data.x), None, NodeGroups.of(data.get("batch"), data.num_nodes)
+    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> None:
+        """Nothing: edges are not looked at."""
 
-    def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2: the first layer's weights, and everything in the blocks."""
-        # NOTE[PAPER] Dr for a perceptron is not in the paper; its blocks are decayed as in GCN.
-        yield self.weights[0]
-        for module in self.inputs:
-            yield from module.gate_parameters()  # type: ignore[operator]
+    def decayed(self) -> Iterable[torch.nn.Parameter]:
+        """The weights of the first layer."""
+        return [self.weights[0]]
 
     def forward(
         self,
         x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix | None = None,
+        edge_index: Tensor | None = None,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
-        """Class scores of every node.
+        """Class scores of every node; ``edge_index`` is here so that the model can stand where a
+        graph model stands."""
+        return super().forward(x, edge_index, batch)
 
-        Args:
-            x (Tensor or SparseMatrix): Node features.
-            edge_index (Tensor or SparseMatrix, optional): Not looked at; it is here so that the
-                model can stand where a graph model stands.
-            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
-                its own reweighting vector. (default: one graph)
-        """
-        *_, (_, _, out) = self.layers(x, edge_index, batch)
-        return out
-
-    def layers(
-        self,
-        x: Tensor | SparseMatrix,
-        edge_index: Tensor | SparseMatrix | None = None,
-        batch: Tensor | NodeGroups | None = None,
-    ) -> Iterator[tuple[Features, Tensor | None, Tensor]]:
-        """For every layer its input, its reweighting vector, and its output."""
-        x = as_features(x)
-        groups = NodeGroups.of(batch, x.shape[0])
+    def run_layers(self, x: Features, matrix: None, groups: NodeGroups | None) -> Iterator[Layer]:
+        """Every layer in turn."""
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
