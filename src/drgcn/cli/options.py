@@ -41,6 +41,17 @@ class Rule(StrEnum):
     patience = "patience"
 
 
+Dataset = Annotated[
+    str, typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own.")
+]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="the first listed")]
+Normalize = Annotated[
+    str | None,
+    typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
+]
+FeatureFile = Annotated[
+    Path | None, typer.Option(help="Feature file of corar or citeseerr: .npy, .npz, .pkl.")
+]
 DataRoot = Annotated[
     Path | None,
     typer.Option(

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn.cli.options import DataRoot, Json, Offline, Threads, use_threads
+from drgcn.cli.options import (
+    DataRoot,
+    Dataset,
+    FeatureFile,
+    Json,
+    Normalize,
+    Offline,
+    Split,
+    Threads,
+    use_threads,
+)
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,20 +26,10 @@ if TYPE_CHECKING:
 
 
 def stability(
-    dataset: Annotated[
-        str,
-        typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own."),
-    ],
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the first listed")
-    ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
-    ] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="Feature file of corar or citeseerr: .npy, .npz, .pkl.")
-    ] = None,
+    dataset: Dataset,
+    split: Split = None,
+    normalize: Normalize = None,
+    features: FeatureFile = None,
     train: Annotated[
         bool, typer.Option("--train", help="Train a Dr-GCN too, and show its gates.")
     ] = False,
@@ -48,6 +48,7 @@ def stability(
     from drgcn.data import load
     from drgcn.studies.advice import advise
     from drgcn.studies.advice_page import shown, write_page
+    from drgcn.studies.comparison import k_words
 
     if html is not None and html.is_dir():
         raise InputError(f"Expected --html to be a file; {html} is a folder.")
@@ -67,8 +68,8 @@ def stability(
     width = max(len(label) for label, _ in rows)
     print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))
     for run in learnt:
-        k = " ".join("-" if value is None else f"{value:.2f}" for value in run["k"])
-        print(f"{'K per layer, seed ' + str(run['seed']):<{width}}  {k}")
+        label = f"K per layer, seed {run['seed']}"
+        print(f"{label:<{width}}  {k_words(run['k'])}")
     print(f"\n{advice.paragraph}")
     for words in advice.warnings:
         print(f"\nwarning: {words}")
@@ -84,13 +85,13 @@ def _learnt(data: Data, seeds: int, epochs: int) -> list[dict[str, Any]]:
     from drgcn.studies.layer_stability import layer_saturation, layer_stability
     from drgcn.studies.recipes import recipe
     from drgcn.training import fit
-    from drgcn.training.task import test_inputs
+    from drgcn.training.task import tested_inputs
 
     usual = recipe(data.dataset.name, data.dataset.split, reweight="dr", epochs=epochs)
     result = fit(lambda: build(usual, data), data, range(seeds), epochs=epochs)
     found = []
     for seed, model in enumerate(result.models):
-        inputs = test_inputs(data, model.prepare, torch.device("cpu"))  # type: ignore[arg-type]
+        inputs = tested_inputs(data, model.prepare, torch.device("cpu"))  # type: ignore[arg-type]
         with torch.no_grad():
             _, s, _ = next(iter(model.layers(*inputs)))  # type: ignore[operator]
         found.append(

@@ -11,12 +11,16 @@ import typer
 
 from drgcn.cli.options import (
     DataRoot,
+    Dataset,
     Device,
+    FeatureFile,
     Gate,
     Json,
+    Normalize,
     NormName,
     Offline,
     Rule,
+    Split,
     Threads,
     use_device,
     use_folder,
@@ -28,10 +32,7 @@ _OWN: dict[str, Any] = {"show_default": "the model's own"}
 
 
 def train(
-    dataset: Annotated[
-        str,
-        typer.Argument(help="A dataset's name (see `drgcn data list`), or a path to your own."),
-    ],
+    dataset: Dataset,
     model: Annotated[
         str, typer.Option(help="The model: gcn, gat, mixhop, chebyshev or mlp.")
     ] = "gcn",
@@ -40,9 +41,7 @@ def train(
         bool, typer.Option("--compare", help="Run no gate, Dr and both control gates.")
     ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 20,
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the first listed")
-    ] = None,
+    split: Split = None,
     norm: Annotated[NormName, typer.Option(help="Norm in front of every layer.")] = NormName.none,
     pre_activation: Annotated[
         bool, typer.Option("--pre-activation", help="Activate before each layer.")
@@ -66,13 +65,8 @@ def train(
         list[str] | None,
         typer.Option("--set", help="Argument of the model's class, as in --set out_heads=8."),
     ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
-    ] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="Feature file of corar or citeseerr: .npy, .npz, .pkl.")
-    ] = None,
+    normalize: Normalize = None,
+    features: FeatureFile = None,
     device: Device = "auto",
     threads: Threads = None,
     data_root: DataRoot = None,

@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.nn.sparse_pattern import SparsePattern
+from drgcn.nn.triton_available import triton_available
 
-try:
+if triton_available():
     from drgcn.nn.attention_kernel import attention_backward as _cuda_backward
     from drgcn.nn.attention_kernel import attention_forward as _cuda_forward
-except ImportError:  # no Triton: it comes with torch's CUDA builds
+else:
     _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,7 +18,7 @@ from drgcn.nn.sparse_matrix import SparseMatrix
 Layer = tuple[Features, Tensor | None, Tensor]
 
 
-class FullBatchModel(torch.nn.Module):
+class FullBatchModel(torch.nn.Module, ABC):
     """A model of layers on one matrix of the graph: adjacency, Laplacian or neighbourhoods.
 
     A subclass says what that matrix is, runs the layers, and names what is decayed. It keeps

@@ -10,16 +10,17 @@ from torch import Tensor
 
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.sparse_pattern import SparsePattern
+from drgcn.nn.triton_available import triton_available
 
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
 _LARGEST_BLOCK_DIAGONAL = 2**24
 
 
-try:
+if triton_available():
     from drgcn.nn.csr_kernel import csr_product as _csr_product
     from drgcn.nn.csr_kernel import sampled_product as _sampled_product
-except ImportError:  # no Triton (it comes with torch's CUDA builds), or no compiler for it
+else:
     _csr_product = _sampled_product = None  # type: ignore[assignment]
 
 with warnings.catch_warnings():

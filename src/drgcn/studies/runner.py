@@ -27,7 +27,7 @@ from drgcn.training import (
     clear_checkpoint,
     fit,
 )
-from drgcn.training.task import test_inputs
+from drgcn.training.task import tested_inputs
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _DATA_FACTS = (
@@ -129,7 +129,7 @@ def _train(
         checkpoint_every=checkpoint_every,
     )
     # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
-    inputs = test_inputs(data, result.models[0].prepare, device)  # type: ignore[arg-type]
+    inputs = tested_inputs(data, result.models[0].prepare, device)  # type: ignore[arg-type]
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drgcn.nn.triton_available import triton_available
 from drgcn.training.streams import random_16bit
 
 LEVELS = 1 << 16
 
-try:
+if triton_available():
     from drgcn.training.dropout_kernel import hashed_factors as _hashed_factors
-except ImportError:  # no Triton: it comes with torch's CUDA builds
+else:
     _hashed_factors = None  # type: ignore[assignment]
 
 

@@ -7,7 +7,6 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-from drgcn.nn.csr_kernel import csr_product as _compiles  # noqa: F401  (is there a compiler?)
 from drgcn.training.streams import MIX, SPREAD
 
 _BLOCK = 1024

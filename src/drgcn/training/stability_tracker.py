@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError, NonFiniteError, UndefinedStability
+from drgcn.errors import InputError
 from drgcn.insertion import reweighting_blocks
 from drgcn.nn.layer_input import LayerInput
 from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.stability import gate_saturation, stability_k
+from drgcn.stability import gate_saturation
+from drgcn.training.graph_stability import graph_stability
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class StabilityTracker:
         epoch = self.epochs + 1
 
         def noted(name: str, x: Any, s: Tensor, batch: Tensor | None) -> None:
-            found.append(BlockState(epoch, name, _mean_k(x, s, batch), gate_saturation(s)))
+            found.append(BlockState(epoch, name, graph_stability(x, s, batch), gate_saturation(s)))
 
         def hook(name: str) -> Any:
             def after(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
@@ -110,20 +110,3 @@ class StabilityTracker:
         self.epochs = epoch
         self.history += found
         return found
-
-
-def _mean_k(x: Tensor | SparseMatrix, s: Tensor, batch: Tensor | None) -> float | None:
-    x = x.to_csr() if isinstance(x, SparseMatrix) else x
-    if s.dim() == 1:
-        pairs = [(x, s)]
-    else:
-        assert batch is not None
-        dense = x if x.layout == torch.strided else x.to_dense()
-        pairs = [(dense[batch == graph], s[graph]) for graph in range(len(s))]
-    values = []
-    for features, vector in pairs:
-        try:
-            values.append(stability_k(features, vector))
-        except (UndefinedStability, NonFiniteError):
-            continue
-    return sum(values) / len(values) if values else None

@@ -95,7 +95,7 @@ class Task:
         )
 
 
-def test_inputs(data: Data, prepare: Prepare, device: torch.device) -> tuple[Any, ...]:
+def tested_inputs(data: Data, prepare: Prepare, device: torch.device) -> tuple[Any, ...]:
     """What a model is tested on: the one graph, or the graphs of the test nodes."""
     graph = data.get("graph")
     if graph is not None:

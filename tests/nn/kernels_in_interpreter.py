@@ -1,0 +1,55 @@
+"""Every Triton kernel against its CPU counterpart, in Triton's interpreter: needs no GPU.
+
+Run by test_kernels.py in a process of its own, for the interpreter is chosen at import.
+"""
+
+import importlib
+
+import torch
+
+from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.attention_kernel import attention_backward, attention_forward
+from drgcn.nn.csr_kernel import csr_product, sampled_product
+from drgcn.training.dropout_factors import LEVELS, dropout_factors
+from drgcn.training.dropout_kernel import hashed_factors
+
+attention = importlib.import_module("drgcn.nn.attention")
+spmm = importlib.import_module("drgcn.nn.spmm")  # the attribute of that name is the function
+
+NODES, LANES = 60, 3
+
+
+def draw(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def main():
+    torch.manual_seed(0)
+    hub = torch.stack([torch.arange(50), torch.zeros(50, dtype=torch.int64)])
+    pattern = neighborhoods(torch.cat([torch.randint(NODES, (2, 150)), hub], dim=1), NODES)
+    for k in (1, 8, 64, 200):
+        values, x, y = draw(LANES, pattern.nnz), draw(LANES, NODES, k), draw(LANES, NODES, k)
+        for transpose in (False, True):
+            expected = spmm._SparseProduct.apply(values, x, pattern, transpose)
+            found = csr_product(pattern, values, x, transpose=transpose)
+            torch.testing.assert_close(found, expected)
+        expected = spmm._SampledProduct.apply(x, y, pattern)
+        torch.testing.assert_close(sampled_product(pattern, x, y), expected)
+    target, source = 5 * draw(LANES, NODES), 5 * draw(LANES, NODES)
+    alpha = attention._Attention.apply(target, source, pattern, 0.2)
+    torch.testing.assert_close(attention_forward(target, source, pattern, 0.2), alpha)
+    arguments = (draw(LANES, pattern.nnz), alpha, target, source, pattern, 0.2)
+    torch.testing.assert_close(
+        attention_backward(*arguments), attention._AttentionGradient.apply(*arguments)
+    )
+    keys = torch.tensor([0, 1, -5, 2**62 + 17, -(2**63)])
+    for dtype in (torch.float32, torch.float64):
+        dropped = round(0.6 * LEVELS)
+        scale = LEVELS / (LEVELS - dropped)
+        found = hashed_factors(keys, 1003, dropped - LEVELS // 2, scale, dtype)
+        assert torch.equal(found, dropout_factors(keys, 1003, 0.6, dtype))
+    print("all kernels agree")
+
+
+if __name__ == "__main__":
+    main()
