@@ -9,6 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+_EPS = torch.finfo(torch.float64).eps
+
 
 @dataclass
 class ChunkMoments:
@@ -40,6 +42,19 @@ class ChunkMoments:
         self.projected += other.projected + between * (directions @ step).square()
         self.mean += step * (other.weight / weight)
         self.weight = weight
+
+    def variance(self) -> Tensor:
+        """Variance of each dimension ``[d]``, exactly 0 for constants."""
+        scatter = self.scatter.diagonal() if self.scatter.dim() == 2 else self.scatter
+        variance = scatter / self.weight
+        # The mean is right to some roundings: less than their square is no variance.
+        return torch.where(variance > (8 * _EPS * self.mean).square(), variance, 0.0)
+
+    def covariance(self) -> Tensor:
+        """Covariance ``[d, d]``, symmetric, with rows of zeros for constants."""
+        c = self.scatter / self.weight
+        varies = self.variance() > 0
+        return torch.where(varies[:, None] & varies, (c + c.T) / 2, 0.0)
 
 
 def of_dense(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) -> ChunkMoments:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import CovarianceError, NonFiniteError
+from drgcn.stability.number_checks import real_numbers
 
 _LEAST_TOLERANCE = 1e-10
 
@@ -19,7 +20,8 @@ def checked_covariance(c: Any) -> Tensor:
     Asymmetry and negative eigenvalues are forgiven up to the rounding of the data type it
     came in, relative to its largest variance.
     """
-    c = c.detach() if isinstance(c, Tensor) else torch.from_numpy(np.asarray(c))
+    c = real_numbers(c, "covariances")
+    c = c.detach() if isinstance(c, Tensor) else torch.from_numpy(np.array(c))
     c = c if c.layout == torch.strided else c.to_dense()
     given = c.dtype if c.is_floating_point() else torch.float64
     if c.dim() != 2 or c.size(0) != c.size(1) or c.size(0) < 1:

@@ -10,6 +10,7 @@ from torch import Tensor
 from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.stability.covariance_checks import checked_covariance
 from drgcn.stability.moments import FeatureMoments
+from drgcn.stability.number_checks import real_tensor
 from drgcn.stability.rows import checked_features
 from drgcn.stability.variances import feature_variance
 
@@ -112,10 +113,9 @@ def standardizing_k(x: Any, *, covariance: bool = False) -> float:
 
 def checked_vector(s: Any, width: int) -> Tensor:
     """``s`` in float64, refused unless it is finite, not zero, and has one entry a dimension."""
-    s = s.detach() if isinstance(s, Tensor) else torch.as_tensor(s, dtype=torch.float64)
+    s = real_tensor(s, "entries of s")
     if s.dim() != 1 or s.numel() != width:
         raise InputError(f"stability_k expects s of shape [{width}]; found {list(s.shape)}.")
-    s = s.double()
     bad = (~torch.isfinite(s)).nonzero()
     if len(bad):
         place = int(bad[0])

@@ -9,16 +9,10 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError, UndefinedStability
-from drgcn.stability.chunk_moments import ChunkMoments, of_dense, of_sparse
-from drgcn.stability.rows import (
-    blocks,
-    checked_features,
-    checked_weight,
-    features_of,
-    refuse_non_finite,
-)
-
-_EPS = torch.finfo(torch.float64).eps
+from drgcn.stability.chunk_moments import ChunkMoments
+from drgcn.stability.number_checks import real_tensor
+from drgcn.stability.row_moments import checked_directions, checked_width, moments_of_rows
+from drgcn.stability.rows import checked_features, checked_weight, features_of
 
 
 class FeatureMoments:
@@ -58,8 +52,7 @@ class FeatureMoments:
         directions: Tensor | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        if num_features < 1:
-            raise InputError(f"Expected num_features >= 1; found {num_features}.")
+        num_features = checked_width(num_features)
         if directions is not None and not diagonal:
             raise InputError("Expected directions with diagonal=True alone; C has them all.")
         self.num_features = num_features
@@ -69,8 +62,8 @@ class FeatureMoments:
         ones = torch.ones(1 if diagonal else 0, num_features, dtype=torch.float64)
         self.directions = ones.to(self.device)
         if directions is not None:
-            extra = torch.as_tensor(directions).detach().to(self.device, torch.float64)
-            self.directions = torch.cat([self.directions, extra.reshape(-1, num_features)])
+            extra = checked_directions(directions, num_features).to(self.device)
+            self.directions = torch.cat([self.directions, extra])
         shape = (num_features,) if diagonal else (num_features, num_features)
         self._sums = ChunkMoments(
             *(
@@ -110,19 +103,9 @@ class FeatureMoments:
         """
         x = checked_features(x, self.num_features)
         weight = checked_weight(weight, x.shape[0], self.device)
-        rows_before = self.rows_seen
-        arrived: ChunkMoments | None = None
-        for start, rows, block_weight in blocks(x, weight, self.device):
-            if rows.shape[0] == 0:
-                continue
-            reduce = of_dense if rows.layout == torch.strided else of_sparse
-            found = reduce(rows, block_weight, self.directions, not self.diagonal)
-            if not bool(torch.isfinite(found.scatter).all()):
-                refuse_non_finite(rows, rows_before + start)
-            if arrived is None:
-                arrived = found
-            else:
-                arrived.merge(found, self.directions)
+        arrived = moments_of_rows(
+            x, weight, self.directions, full=not self.diagonal, first_row=self.rows_seen
+        )
         self.rows_seen += x.shape[0]
         if arrived is not None:
             self._sums.merge(arrived, self.directions)
@@ -130,6 +113,11 @@ class FeatureMoments:
 
     def merge(self, other: FeatureMoments) -> Self:
         """Takes in the rows that ``other`` has seen; ``other`` stays as it is."""
+        if not isinstance(other, FeatureMoments):
+            raise InputError(
+                f"Expected FeatureMoments to merge; found {type(other).__name__}. Take in rows "
+                f"with update."
+            )
         alike = (self.num_features, self.diagonal) == (other.num_features, other.diagonal)
         if not alike or not torch.equal(self.directions, other.directions.to(self.device)):
             raise InputError(
@@ -157,27 +145,21 @@ class FeatureMoments:
         """Variance of each dimension ``[d]``, exactly 0 for constants; without ``center`` the
         mean square."""
         self._expect_rows()
-        scatter = self._sums.scatter if self.diagonal else self._sums.scatter.diagonal()
-        variance = scatter / self._sums.weight
-        # The mean is right to some roundings: less than their square is no variance.
-        floor = (8 * _EPS * self._sums.mean).square()
-        variance = torch.where(variance > floor, variance, 0.0)
+        variance = self._sums.variance()
         return variance if center else variance + self._sums.mean.square()
 
     def covariance(self, *, center: bool = True) -> Tensor:
         """Covariance ``[d, d]`` over all rows (divided by the sum of weights)."""
         if self.diagonal:
             raise InputError("Expected moments with covariances; these keep the diagonal alone.")
-        variance = self.variance()
-        c = self._sums.scatter / self._sums.weight
-        varies = variance > 0
-        c = torch.where(varies[:, None] & varies, (c + c.T) / 2, 0.0)
+        self._expect_rows()
+        c = self._sums.covariance()
         return c if center else c + torch.outer(self._sums.mean, self._sums.mean)
 
     def variance_along(self, direction: Tensor, *, center: bool = True) -> Tensor:
         r"""Variance of :math:`\mathbf{X}\mathbf{p}` for one of the directions kept."""
         self._expect_rows()
-        direction = direction.to(self.device, torch.float64)
+        direction = real_tensor(direction, "directions").to(self.device)
         if not self.diagonal:
             return direction @ self.covariance(center=center) @ direction
         same = (self.directions == direction).all(1).nonzero()

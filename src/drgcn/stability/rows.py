@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError, NonFiniteError
+from drgcn.stability.number_checks import real_numbers, real_tensor
 
 # About 16 MB in float64: below that the products get slow, above it memory does.
 _ENTRIES_PER_BLOCK = 2**21
@@ -45,14 +46,10 @@ def blocks(
 
 def checked_features(x: Any, num_features: int | None = None) -> Any:
     """``x`` if it is a matrix of real numbers, of that many columns; else says what it is."""
-    if not isinstance(x, Tensor | np.ndarray):
-        x = np.asarray(x)
+    x = real_numbers(x, "features")
     if len(x.shape) != 2 or (num_features is not None and x.shape[1] != num_features):
         width = "d" if num_features is None else num_features
         raise InputError(f"Expected features of shape [rows, {width}]; found {list(x.shape)}.")
-    is_complex = x.is_complex() if isinstance(x, Tensor) else np.iscomplexobj(x)
-    if is_complex or (isinstance(x, np.ndarray) and x.dtype.kind not in "fiub"):
-        raise InputError(f"Expected features that are real numbers; found {x.dtype}.")
     layouts = (torch.strided, torch.sparse_coo, torch.sparse_csr)
     if isinstance(x, Tensor) and x.layout not in layouts:
         raise InputError(f"Expected dense, COO or CSR features; found {x.layout}. Convert first.")
@@ -63,7 +60,7 @@ def checked_weight(weight: Any, rows: int, device: torch.device) -> Tensor | Non
     """Row weights in float64; refuses negative and non-finite ones."""
     if weight is None:
         return None
-    weight = torch.as_tensor(weight).detach().to(device, torch.float64)
+    weight = real_tensor(weight, "weights").to(device)
     if weight.shape != (rows,):
         raise InputError(f"Expected one weight per row, [{rows}]; found {list(weight.shape)}.")
     for fault, where in (
@@ -94,14 +91,22 @@ def refuse_non_finite(x: Tensor, first_row: int) -> None:
     raise NonFiniteError("Expected features whose squares fit into float64; they overflow.")
 
 
-def features_of(chunks: Iterable[Any]) -> Iterator[Any]:
-    """The feature matrix in each item of a loader.
+def features_of(chunks: Any) -> Iterator[Any]:
+    """The feature matrix in each item of a loader; a matrix by itself is its only item.
 
     An item is a matrix, a list or tuple that begins with one, or a PyG batch. Of a batch of a
     neighbour loader only the seed nodes count, so that each node counts once.
     """
+    if isinstance(chunks, Tensor | np.ndarray) and len(chunks.shape) == 2:
+        yield chunks
+        return
+    if not isinstance(chunks, Iterable) or isinstance(chunks, str | bytes | Mapping):
+        raise InputError(
+            f"Expected a loader of feature matrices; found {type(chunks).__name__}. Give a list "
+            f"of matrices, or a DataLoader."
+        )
     for item in chunks:
-        if isinstance(item, list | tuple):
+        if isinstance(item, list | tuple) and item:
             yield item[0]
         elif hasattr(item, "edge_index") or hasattr(item, "num_nodes"):
             x = item.x
