@@ -1,8 +1,10 @@
 """Layers and models that PyG lacks, or computes differently from the paper."""
 
 from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.asgcn import ASGCN
 from drgcn.nn.chebyshev import ChebNet
 from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
+from drgcn.nn.fastgcn import FastGCN
 from drgcn.nn.gat import GAT
 from drgcn.nn.gcn import GCN
 from drgcn.nn.graph_attention import GraphAttention
@@ -15,11 +17,13 @@ from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
 
 __all__ = [
+    "ASGCN",
     "GAT",
     "GCN",
     "MLP",
     "ChebNet",
     "ChebyshevConvolution",
+    "FastGCN",
     "GraphAttention",
     "GraphConvolution",
     "MixHop",

@@ -12,10 +12,11 @@ from torch import Tensor
 from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
 from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel, Layer
+from drgcn.nn.full_batch_model import FullBatchModel
 from drgcn.nn.laplacian import scaled_laplacian
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.reweighted_model import Layer
 from drgcn.nn.sparse_matrix import SparseMatrix
 
 

@@ -1,9 +1,9 @@
-"""What all full-batch models share: how they are called, prepared and regularised."""
+"""What all full-batch models share: how they are called and prepared."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,20 +12,15 @@ from torch_geometric.data import Data
 
 from drgcn.nn.features import Features, as_features, compress
 from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.reweighted_model import Layer, ReweightedModel
 from drgcn.nn.sparse_matrix import SparseMatrix
 
-# A layer's input before its gate, the gate, and the layer's output.
-Layer = tuple[Features, Tensor | None, Tensor]
 
-
-class FullBatchModel(torch.nn.Module, ABC):
+class FullBatchModel(ReweightedModel):
     """A model of layers on one matrix of the graph: adjacency, Laplacian or neighbourhoods.
 
-    A subclass says what that matrix is, runs the layers, and names what is decayed. It keeps
-    its :class:`~drgcn.nn.layer_input.LayerInput` modules in ``inputs``.
+    A subclass says what that matrix is, runs the layers, and names what is decayed.
     """
-
-    inputs: torch.nn.ModuleList
 
     @staticmethod
     @abstractmethod
@@ -35,10 +30,6 @@ class FullBatchModel(torch.nn.Module, ABC):
     @abstractmethod
     def run_layers(self, x: Features, matrix: Any, groups: NodeGroups | None) -> Iterator[Layer]:
         """Every layer in turn."""
-
-    @abstractmethod
-    def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The parameters under L2, those of gates apart."""
 
     @classmethod
     def prepare(cls, data: Data) -> tuple[Any, ...]:
@@ -78,22 +69,3 @@ class FullBatchModel(torch.nn.Module, ABC):
         if isinstance(edge_index, Tensor):
             matrix = self.matrix(edge_index, nodes, features.dtype)
         yield from self.run_layers(features, matrix, NodeGroups.of(batch, nodes))
-
-    def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2, and everything in the gates; norms are never decayed."""
-        # NOTE[PAPER] "The same coefficient as the original GCNs" leaves open which blocks are
-        # decayed when the host decays its first layer only; here all of them are. Dr for
-        # Chebyshev networks, MixHop and MLP is not in the paper, and decayed likewise.
-        yield from self.decayed()
-        yield from self.gate_parameters()
-
-    def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters of all gates."""
-        for module in self.inputs:
-            yield from module.gate_parameters()  # type: ignore[operator]
-
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
-        for children in self.children():
-            for module in children if isinstance(children, torch.nn.ModuleList) else [children]:
-                module.reset_parameters()  # type: ignore[operator]

@@ -11,10 +11,11 @@ from torch import Tensor
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features
-from drgcn.nn.full_batch_model import FullBatchModel, Layer
+from drgcn.nn.full_batch_model import FullBatchModel
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.reweighted_model import Layer
 from drgcn.nn.sparse_pattern import SparsePattern
 
 

@@ -15,11 +15,12 @@ from drgcn.errors import DrgcnWarning
 from drgcn.nn.adjacency import normalized_adjacency
 from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel, Layer
+from drgcn.nn.full_batch_model import FullBatchModel
 from drgcn.nn.layer_input import LayerInput, Reweight
 from drgcn.nn.mixhop_convolution import MixHopConvolution
 from drgcn.nn.mixhop_readout import MixHopReadout
 from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.reweighted_model import Layer
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.stateless_batch_norm import StatelessBatchNorm
 from drgcn.nn.unit_rows import unit_rows

@@ -1,4 +1,4 @@
-"""Full-batch training of many seeds in one pass."""
+"""Training of many seeds in one pass, on whole graphs or on samples of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drgcn.training.model_stack import ModelStack
 from drgcn.training.schedule import StepwiseDecay
 from drgcn.training.seed_chunks import seed_blocks, seeds_that_fit
 from drgcn.training.stopping import BestValidation, StoppingRule
-from drgcn.training.task import Prepare, Task
+from drgcn.training.task import Inductive, Prepare, Task
 from drgcn.training.trainer import CURVES, Trainer
 
 
@@ -36,6 +36,8 @@ def fit(
     schedule: StepwiseDecay | None = None,
     prepare: Prepare | None = None,
     graphs_per_step: int | None = None,
+    inductive: Inductive | None = None,
+    batch_size: int | None = None,
     device: torch.device | str = "cpu",
     seeds_at_once: int | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -44,13 +46,16 @@ def fit(
 ) -> FitResult:
     """Trains one model per seed, many at once, and tests each at its best epoch.
 
-    Works for any full-batch module, ours or PyG's. A seed's numbers do not depend on the
-    seeds asked for beside it: initialisation and dropout have streams of their own.
+    Works for any full-batch module, ours or PyG's, and for models that sample (FastGCN, ASGCN,
+    GraphSAGE) with a ``batch_size``. A seed's numbers do not depend on the seeds asked for beside
+    it: initialisation, dropout, batches and samples have streams of their own.
 
     Args:
         make_model: Builds one model. A model may offer ``prepare(data)``, which returns the
             arguments of its ``forward``, ``regularized_parameters()``, or, as a regulariser of
-            its own, ``penalty(weight_decay)``.
+            its own, ``penalty(weight_decay)``. One that samples offers
+            ``prepare_training(data)`` and ``sampled(batch, *inputs)``, which returns scores and
+            what is added to the loss.
         data: A graph with ``y`` and the three masks; or several, with ``graph`` [nodes] as
             :func:`drgcn.data.unite` joins them, for inductive training. ``y`` [nodes] holds
             classes, ``y`` [nodes, labels] zeros and ones.
@@ -65,6 +70,10 @@ def fit(
             else ``(data.x, data.edge_index)``)
         graphs_per_step: Training graphs in each step of an epoch, if ``data`` holds several.
             (default: all)
+        inductive: ``"train"``: train on the training nodes and the edges between them, and
+            evaluate on the whole graph; ``"apart"``: evaluate on the training nodes and those
+            looked at. (default: the whole graph is seen in training)
+        batch_size: Training nodes in each step, for models that sample. (default: all)
         device: Where to train. On CUDA an epoch is replayed as one graph.
         seeds_at_once: On CUDA, at most so many seeds in one pass. (default: as many as free
             memory holds, found by trying)
@@ -97,11 +106,20 @@ def fit(
         raise InputError(f"Expected seeds_at_once to be at least one; found {seeds_at_once}.")
     device = torch.device(device)
     chosen_rule = rule or BestValidation()
-    task = Task.from_data(data, prepare or _own_prepare(make_model), device, graphs_per_step)
+    own, own_training = _preparations(make_model, batch_size)
+    task = Task.from_data(
+        data,
+        prepare or own,
+        device,
+        graphs_per_step=graphs_per_step,
+        prepare_training=own_training,
+        inductive=inductive,
+        batch_size=batch_size,
+    )
 
     def make_trainer(block: tuple[int, ...]) -> Trainer:
         return Trainer(
-            ModelStack(make_model, block, task.train[0].inputs, device),
+            ModelStack(make_model, block, task.val.inputs, device),
             task,
             chosen_rule,
             epochs=epochs,
@@ -115,7 +133,7 @@ def fit(
         seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
     blocks = seed_blocks(seeds, device, seeds_at_once)
     training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
-    settings = (*training, graphs_per_step)
+    settings = (*training, graphs_per_step, inductive, batch_size)
     fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
     loop = EpochLoop(
         epochs,
@@ -134,10 +152,21 @@ def fit(
     return FitResult.concatenate(results).select(seeds)
 
 
-def _own_prepare(make_model: Callable[[], torch.nn.Module]) -> Prepare:
+def _preparations(
+    make_model: Callable[[], torch.nn.Module], batch_size: int | None
+) -> tuple[Prepare, Prepare | None]:
+    """What makes the arguments of a model's ``forward`` and of its training steps."""
     with torch.random.fork_rng(devices=[]):
-        own = getattr(make_model(), "prepare", None)
-    return own or (lambda data: (data.x, data.edge_index))
+        model = make_model()
+    prepare = getattr(model, "prepare", None) or (lambda data: (data.x, data.edge_index))
+    if batch_size is None:
+        return prepare, None
+    if not (hasattr(model, "sampled") and hasattr(model, "prepare_training")):
+        raise InputError(
+            f"Expected a model that samples, such as FastGCN, with batch_size; found "
+            f"{type(model).__name__}, which takes whole graphs. Leave batch_size out."
+        )
+    return prepare, model.prepare_training  # type: ignore[return-value]
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.training.seeded_dropout import SeededDropout
+from drgcn.training.seeded_randomness import SeededRandomness
 from drgcn.training.streams import stream_key
 
 
@@ -49,31 +49,42 @@ class ModelStack:
         self.buffers: dict[str, Tensor] = buffers
 
     def __call__(self, inputs: tuple[Any, ...], keys: Tensor | None = None) -> Tensor:
-        """Outputs of all models ``[seeds, ...]``: training mode with ``keys`` for dropout
-        ``[seeds]``, evaluation mode without."""
+        """Outputs of all models ``[seeds, ...]``: training mode with ``keys`` for their random
+        numbers ``[seeds]``, evaluation mode without."""
         self.template.train(keys is not None)
         if keys is None:
             return torch.vmap(lambda p, b: self._forward(p, b, inputs))(*self._lanes())
-        # Randomness other than dropout (AlphaDropout, say) differs between seeds, but comes from
-        # torch's generator and so depends on which seeds run together.
+        # Randomness other than dropout and torch.rand (AlphaDropout, say) differs between seeds,
+        # but comes from torch's generator and so depends on which seeds run together.
 
         def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor) -> Tensor:
-            with SeededDropout(key):
+            with SeededRandomness(key):
                 return self._forward(parameters, buffers, inputs)
 
         return torch.vmap(run, randomness="different")(*self._lanes(), keys)
+
+    def sampled(
+        self, batches: Tensor, inputs: tuple[Any, ...], keys: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Scores ``[seeds, batch, ...]`` of each seed's own batch ``[seeds, batch]``, estimated
+        from samples, and what each adds to its loss ``[seeds]``."""
+        self.template.train()
+        view = _Method(self.template, "sampled")
+
+        def run(
+            parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor, batch: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            with SeededRandomness(key):
+                return view.call(parameters, buffers, (batch, *inputs))
+
+        return torch.vmap(run, randomness="different")(*self._lanes(), keys, batches)
 
     def penalty(self, weight_decay: float) -> Tensor | None:
         """The models' own regularisers ``[seeds]``, if they have one."""
         if not hasattr(self.template, "penalty"):
             return None
-        view = _Penalty(self.template)
-
-        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-            state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
-            return torch.func.functional_call(view, state, (weight_decay,))
-
-        return torch.vmap(run)(*self._lanes())
+        view = _Method(self.template, "penalty")
+        return torch.vmap(lambda p, b: view.call(p, b, (weight_decay,)))(*self._lanes())
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, stacked; the tensors themselves, not copies."""
@@ -114,15 +125,25 @@ class ModelStack:
             ) from error
 
 
-class _Penalty(torch.nn.Module):
-    """A model seen through its regulariser: functional calls know ``forward`` alone."""
+class _Method(torch.nn.Module):
+    """A model seen through another of its methods: functional calls know ``forward`` alone."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, name: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.name = model, name
 
-    def forward(self, weight_decay: float) -> Tensor:
-        return self.model.penalty(weight_decay)  # type: ignore[operator]
+    def forward(self, *arguments: Any) -> Any:
+        return getattr(self.model, self.name)(*arguments)
+
+    def call(
+        self,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        arguments: tuple[Any, ...],
+    ) -> Any:
+        """The method with other parameters and buffers than the model's own."""
+        state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
+        return torch.func.functional_call(self, state, arguments)
 
 
 def _build(

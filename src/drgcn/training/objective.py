@@ -17,7 +17,8 @@ class Objective(Protocol):
     metric: str
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``."""
+        """Mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``; labels are shared by all
+        seeds, or each has its own along a first axis."""
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The metric ``[seeds]``, between 0 and 1."""
@@ -54,9 +55,9 @@ class MultiLabel:
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Mean sigmoid cross-entropy over nodes and classes."""
-        if scores.shape[1:] != labels.shape:
+        if scores.shape[1:] != labels.shape[-2:]:
             raise InputError(
-                f"Expected a model with {labels.size(1)} outputs, one per label; "
+                f"Expected a model with {labels.size(-1)} outputs, one per label; "
                 f"found {scores.size(-1)}."
             )
         targets = labels.to(scores.dtype).expand_as(scores)

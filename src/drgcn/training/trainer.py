@@ -13,7 +13,7 @@ from drgcn.training.objective import l2_penalty
 from drgcn.training.schedule import StepwiseDecay
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.streams import step_key, stream_key
-from drgcn.training.task import Task
+from drgcn.training.task import Part, Task
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")
 
@@ -69,8 +69,10 @@ class Trainer:
         rate = lr if schedule is None else torch.tensor(lr, device=device)
         self.optimizer = optimizer([g for g in groups if g["params"]], lr=rate, **options)  # type: ignore[call-arg]
 
-        keys = [stream_key(seed, "dropout") for seed in stack.seeds]
-        self.dropout_keys = torch.tensor(keys, device=device)
+        def keys(stream: str) -> Tensor:
+            return torch.tensor([stream_key(seed, stream) for seed in stack.seeds], device=device)
+
+        self.draw_keys, self.batch_keys = keys("dropout"), keys("batches")
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
         self.active = torch.ones(seeds, dtype=torch.bool, device=device)
         self.best_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
@@ -85,8 +87,7 @@ class Trainer:
         if self.schedule is not None:
             for group in self.optimizer.param_groups:
                 group["lr"].copy_(self.initial_lr * self.schedule.factor(self.epoch))
-        losses = [self._step(number) for number in range(len(self.task.train))]
-        train_loss = torch.stack(losses).mean(0)
+        train_loss = torch.stack(self._steps()).mean(0)
         val_loss, val_accuracy = self._validate()
         keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, val_accuracy)
         keep = keep & self.active
@@ -140,12 +141,30 @@ class Trainer:
             mask = keep.view(-1, *[1] * (value.dim() - 1))
             torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
-    def _step(self, number: int) -> Tensor:
-        part = self.task.train[number]
-        step = (self.epoch - 1) * len(self.task.train) + number + 1
-        scores = self.stack(part.inputs, step_key(self.dropout_keys, step))
+    def _steps(self) -> list[Tensor]:
+        """All steps of an epoch; returns their losses."""
+        parts, batches = self.task.train, self.task.batches
+        count = len(parts) if batches is None else batches.steps
+        first = (self.epoch - 1) * count + 1
+        keys = [step_key(self.draw_keys, first + number) for number in range(count)]
+        if batches is None:
+            return [self._full_step(*pair) for pair in zip(parts, keys, strict=True)]
+        order = batches.order(self.batch_keys, self.epoch)
+        return [self._sampled_step(*pair) for pair in zip(order, keys, strict=True)]
+
+    def _full_step(self, part: Part, keys: Tensor) -> Tensor:
+        scores = self.stack(part.inputs, keys)
         loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
         penalty = self.stack.penalty(self.weight_decay)
+        return self._descend(loss, penalty)
+
+    def _sampled_step(self, places: Tensor, keys: Tensor) -> Tensor:
+        (part,) = self.task.train
+        scores, extra = self.stack.sampled(part.nodes[places], part.inputs, keys)
+        loss = self.task.objective.loss(scores, part.labels[places])
+        return self._descend(loss, extra)
+
+    def _descend(self, loss: Tensor, penalty: Tensor | None) -> Tensor:
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
         total = loss.sum() if penalty is None else (loss + penalty).sum()
         parameters = [p for p in self.stack.parameters.values() if p.requires_grad]

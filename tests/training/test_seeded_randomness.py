@@ -1,11 +1,11 @@
 import torch
 import torch.nn.functional as F
 
-from drgcn.training.seeded_dropout import SeededDropout
+from drgcn.training.seeded_randomness import SeededRandomness
 
 
 def dropped(p: float, key: int = 1, size: int = 1 << 16) -> torch.Tensor:
-    with SeededDropout(torch.tensor(key)):
+    with SeededRandomness(torch.tensor(key)):
         return F.dropout(torch.ones(size), p)
 
 
@@ -30,7 +30,7 @@ def test_the_same_key_gives_the_same_mask_and_another_key_another():
 
 
 def test_two_dropouts_in_one_pass_have_different_masks():
-    with SeededDropout(torch.tensor(1)):
+    with SeededRandomness(torch.tensor(1)):
         first, second = F.dropout(torch.ones(1000)), F.dropout(torch.ones(1000))
     assert not torch.equal(first, second)
 
@@ -42,7 +42,7 @@ def test_modules_and_pyg_layers_are_covered():
     x, edges = torch.rand(6, 4), torch.randint(0, 6, (2, 20))
 
     def run() -> torch.Tensor:
-        with SeededDropout(torch.tensor(7)):
+        with SeededRandomness(torch.tensor(7)):
             return torch.nn.Dropout(0.5)(conv(x, edges))
 
     torch.manual_seed(0)
@@ -53,14 +53,14 @@ def test_modules_and_pyg_layers_are_covered():
 
 def test_nothing_is_dropped_in_evaluation_or_at_rate_zero():
     x = torch.ones(10)
-    with SeededDropout(torch.tensor(1)):
+    with SeededRandomness(torch.tensor(1)):
         assert F.dropout(x, 0.5, training=False) is x
         assert F.dropout(x, 0.0) is x
 
 
 def test_dropout_outside_the_context_is_torchs_own():
     torch.manual_seed(0)
-    with SeededDropout(torch.tensor(1)):
+    with SeededRandomness(torch.tensor(1)):
         pass
     expected_state = torch.random.get_rng_state()
     F.dropout(torch.ones(10))
@@ -69,7 +69,7 @@ def test_dropout_outside_the_context_is_torchs_own():
 
 def test_in_place_dropout_changes_its_input():
     x = torch.ones(100)
-    with SeededDropout(torch.tensor(1)):
+    with SeededRandomness(torch.tensor(1)):
         out = F.dropout(x, 0.5, inplace=True)
     assert out is x
     assert (x == 0).any()
@@ -77,7 +77,7 @@ def test_in_place_dropout_changes_its_input():
 
 def test_lanes_have_masks_of_their_own_under_vmap():
     def one(key: torch.Tensor) -> torch.Tensor:
-        with SeededDropout(key):
+        with SeededRandomness(key):
             return F.dropout(torch.ones(500), 0.5)
 
     keys = torch.tensor([1, 2])

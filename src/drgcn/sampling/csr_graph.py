@@ -1,0 +1,163 @@
+"""Who sends to whom, row by row: what every sampler reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+
+_FILES = ("rowptr", "col", "value")
+
+
+@dataclass(frozen=True, eq=False)
+class CSRGraph:
+    """A matrix by rows: row ``v`` holds the nodes that send to ``v``, and with what weight.
+
+    Attributes:
+        rowptr: Where each row begins ``[rows + 1]``, 32- or 64-bit integers.
+        col: The senders, row after row ``[entries]``, likewise.
+        num_cols: Number of nodes that could send.
+        value: Weight of each entry ``[entries]``; ``None`` if all are one.
+    """
+
+    rowptr: Tensor
+    col: Tensor
+    num_cols: int
+    value: Tensor | None = None
+    _most_entries: dict[int, int] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,
+        num_nodes: int | tuple[int, int],
+        value: Tensor | None = None,
+    ) -> CSRGraph:
+        """Edges ``(u, v)`` as entries in row ``v``, as in PyG; repeated edges are kept.
+
+        Args:
+            edge_index: Edges ``[2, E]``.
+            num_nodes: Number of nodes; of sources and of targets where these are not the same.
+            value: Weight of each edge. (default: one)
+        """
+        if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
+            raise InputError(
+                f"Expected edge_index of shape [2, edges] with integers; found "
+                f"{edge_index.dtype} of shape {list(edge_index.shape)}."
+            )
+        sources, targets = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+        source, target = edge_index
+        for name, nodes, size in (("source", source, sources), ("target", target, targets)):
+            if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < size:
+                raise InputError(
+                    f"Expected {name} nodes from 0 to {size - 1}; found {int(nodes.min())} to "
+                    f"{int(nodes.max())}."
+                )
+        order = torch.argsort(target * sources + source)  # rows in order, and sorted in each
+        kind = _index_type(max(sources, targets, edge_index.size(1)))
+        counts = torch.bincount(target, minlength=targets)
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return cls(
+            rowptr.to(kind),
+            source[order].to(kind),
+            sources,
+            None if value is None else value[order],
+        )
+
+    @classmethod
+    def open(cls, folder: Path | str) -> CSRGraph:
+        """The graph that :meth:`save` wrote, mapped into memory and read as it is needed."""
+        folder = Path(folder)
+        try:
+            facts = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+            arrays = {
+                name: torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c"))
+                for name in facts["arrays"]
+            }
+            return cls(num_cols=int(facts["num_cols"]), **arrays)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"Expected a folder that CSRGraph.save wrote; found {folder} ({error})."
+            ) from None
+
+    def save(self, folder: Path | str) -> None:
+        """Writes the arrays as ``.npy`` files, for :meth:`open`."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        present = [name for name in _FILES if getattr(self, name) is not None]
+        for name in present:
+            np.save(folder / f"{name}.npy", getattr(self, name).cpu().numpy())
+        facts = {"num_cols": self.num_cols, "arrays": present}
+        (folder / "graph.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self.rowptr.numel() - 1
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries."""
+        return self.col.numel()
+
+    @property
+    def degree(self) -> Tensor:
+        """Entries in each row."""
+        return self.rowptr.diff()
+
+    @cached_property
+    def longest_row(self) -> int:
+        """Entries in the longest row."""
+        return int(self.degree.max()) if self.num_rows else 0
+
+    @cached_property
+    def row_sum(self) -> Tensor:
+        """Sum of the values in each row."""
+        if self.value is None:
+            return self.degree.to(torch.get_default_dtype())
+        rows = torch.arange(self.num_rows, device=self.col.device)
+        row = rows.repeat_interleave(self.degree, output_size=self.num_entries)
+        return self.value.new_zeros(self.num_rows).index_add(0, row, self.value)
+
+    def most_entries(self, rows: int, distinct: bool = True) -> int:
+        """The most entries that so many rows can have together."""
+        if not distinct or rows > self.num_rows:
+            return rows * self.longest_row
+        if rows not in self._most_entries:
+            self._most_entries[rows] = int(self.degree.topk(rows).values.sum())
+        return self._most_entries[rows]
+
+    def trimmed(self, max_degree: int, seed: int = 0) -> CSRGraph:
+        """At most so many entries in each row, chosen uniformly where there are more.
+
+        Values are kept as they are: a trimmed row sums to less.
+        """
+        if max_degree < 1:
+            raise InputError(f"Expected max_degree to be at least one; found {max_degree}.")
+        rows = torch.arange(self.num_rows, device=self.col.device)
+        row = rows.repeat_interleave(self.degree, output_size=self.num_entries)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.rand(self.num_entries, dtype=torch.float64, generator=generator)
+        order = torch.argsort(row + noise.to(row.device))  # each row in random order
+        rank = torch.arange(self.num_entries, device=row.device) - self.rowptr[:-1].long()[row]
+        kept = order[rank < max_degree].sort().values
+        counts = self.degree.clamp(max=max_degree)
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0).to(counts.dtype)])
+        value = None if self.value is None else self.value[kept]
+        return CSRGraph(rowptr, self.col[kept], self.num_cols, value)
+
+    def to(self, device: torch.device | str) -> CSRGraph:
+        """The same graph on another device."""
+        value = None if self.value is None else self.value.to(device)
+        return CSRGraph(self.rowptr.to(device), self.col.to(device), self.num_cols, value)
+
+
+def _index_type(largest: int) -> torch.dtype:
+    return torch.int32 if largest < 2**31 else torch.int64

@@ -1,0 +1,62 @@
+"""Random numbers that belong to a seed, for any module that asks torch for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from drgcn.training.dropout_factors import dropout_factors
+from drgcn.training.streams import call_key, random_uniform
+
+
+class SeededRandomness(TorchFunctionMode):
+    """While active, ``F.dropout``, ``nn.Dropout`` and ``torch.rand`` draw from the hash of a key.
+
+    A draw depends on the key and on how many came before in this context, so the modules
+    themselves stay plain: PyG's attention dropout, say, or a sampler, need no change.
+
+    Args:
+        key: 64-bit integer tensor; under :func:`torch.vmap`, one per lane.
+    """
+
+    def __init__(self, key: Tensor) -> None:
+        super().__init__()
+        self.key = key
+        self.calls = 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Replaces dropout and uniform numbers, and lets everything else pass."""
+        kwargs = kwargs or {}
+        if func is F.dropout:
+            return self._dropout(*args, **kwargs)
+        if func is torch.rand and kwargs.get("generator") is None:
+            return self._rand(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    def _dropout(
+        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0:
+            return input
+        factor = dropout_factors(self._next(), input.numel(), p, input.dtype).view(input.shape)
+        return input.mul_(factor) if inplace else input * factor
+
+    def _rand(self, *size: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+        shape = torch.Size(size[0] if size and not isinstance(size[0], int) else size)
+        dtype = dtype or torch.get_default_dtype()
+        return random_uniform(self._next(), shape.numel(), dtype).view(shape)
+
+    def _next(self) -> Tensor:
+        self.calls += 1
+        return call_key(self.key, self.calls)
