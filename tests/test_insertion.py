@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch_geometric import nn as pyg
 
+import drgcn.nn
 from drgcn import insert_reweighting, reweighting_blocks
+from drgcn.errors import InputError
 
 D, CLASSES, NODES = 6, 3, 8
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 0, 2], [1, 2, 3, 4, 5, 6, 7, 0, 4, 6]])
@@ -457,8 +459,35 @@ def test_a_second_insertion_into_a_traced_model_changes_nothing():
 
 def test_a_convolution_with_widths_per_type_is_refused():
     conv = pyg.HGTConv({"author": 5, "paper": D}, 4, METADATA)
-    with pytest.raises(ValueError, match="width per node type"):
+    with pytest.raises(InputError, match="width per node type"):
         insert_reweighting(conv)
+
+
+@pytest.mark.parametrize("reweight", [None, "dr"])
+@pytest.mark.parametrize("name", ["GCN", "GAT", "MixHop", "ChebNet", "MLP"])
+def test_our_own_models_are_pointed_to_their_argument(name, reweight):
+    hidden = [3, 3, 3] if name == "MixHop" else 8
+    model = getattr(drgcn.nn, name)(D, hidden, CLASSES, reweight=reweight)
+    wanted = rf"found {name} of drgcn\.nn.*{name}\(\.\.\., reweight='dr'\)"
+    for host in (model, torch.nn.ModuleDict({"inside": model, "beside": pyg.GCNConv(D, 4)})):
+        with pytest.raises(InputError, match=wanted):
+            insert_reweighting(host)
+
+
+def test_a_class_made_of_one_of_ours_is_ours():
+    class Mine(drgcn.nn.GCN):
+        pass
+
+    with pytest.raises(InputError, match="reweight='dr'"):
+        insert_reweighting(Mine(D, 8, CLASSES))
+
+
+def test_a_model_with_regularized_parameters_of_its_own_is_not_ours():
+    class Theirs(HandWritten):
+        def regularized_parameters(self):
+            return self.first.parameters()
+
+    assert len(reweighting_blocks(insert_reweighting(Theirs()))) == 2
 
 
 def test_inputs_that_are_no_features_pass_untouched():

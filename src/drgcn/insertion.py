@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import HeteroConv, MessagePassing
+from torch_geometric.nn import HeteroConv
 from torch_geometric.nn.module_dict import ModuleDict
 
+from drgcn.convolutions import expect_foreign, is_convolution, widths_of
+from drgcn.errors import InputError
 from drgcn.pooling import scale_columns
 from drgcn.reweighting import DimensionalReweighting
 
@@ -41,6 +43,7 @@ def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Modul
         >>> reweighting_blocks(model)["convs.0.reweighting"]
         DimensionalReweighting(16, hidden_channels=4)
     """
+    expect_foreign(model)
     model = copy.deepcopy(model)
     for part in {id(part): part for part in _hosts(model)}.values():
         if isinstance(part, torch.fx.GraphModule):
@@ -51,7 +54,7 @@ def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Modul
             _attach(part, options)
     blocks = reweighting_blocks(model)
     if not blocks:
-        raise ValueError(
+        raise InputError(
             f"Expected a model with PyG convolutions (MessagePassing modules with parameters); "
             f"found none in {type(model).__name__}. Call DimensionalReweighting in its forward."
         )
@@ -68,7 +71,7 @@ def reweighting_blocks(model: torch.nn.Module) -> dict[str, DimensionalReweighti
 def _hosts(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """What blocks are put into: the outermost of traced programs, ``HeteroConv`` and
     convolutions, as far as they have no block yet. What they contain is their own business."""
-    if isinstance(module, torch.fx.GraphModule | HeteroConv) or _is_convolution(module):
+    if isinstance(module, torch.fx.GraphModule | HeteroConv) or is_convolution(module):
         if not hasattr(module, "reweighting"):
             yield module
         return
@@ -76,24 +79,8 @@ def _hosts(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
         yield from _hosts(child)
 
 
-def _is_convolution(module: torch.nn.Module) -> bool:
-    return isinstance(module, MessagePassing) and any(True for _ in module.parameters())
-
-
-def _widths(conv: torch.nn.Module) -> tuple[int, int]:
-    """Feature dimensions of source and target nodes; -1 where only the data can tell."""
-    width = getattr(conv, "in_channels", -1)
-    if isinstance(width, dict):
-        raise ValueError(
-            f"{type(conv).__name__} takes a width per node type in one module, which "
-            f"insert_reweighting does not know. Call DimensionalReweighting per type instead."
-        )
-    source, target = width if isinstance(width, tuple | list) else (width, width)
-    return source or -1, target or -1
-
-
 def _attach(conv: torch.nn.Module, options: dict[str, Any]) -> None:
-    source, target = _widths(conv)
+    source, target = widths_of(conv)
     conv.add_module("reweighting", DimensionalReweighting(source, **options))
     if target != source:
         conv.add_module("target_reweighting", DimensionalReweighting(target, **options))
@@ -144,9 +131,9 @@ def _reweight_target(conv: torch.nn.Module, target: Tensor | None, s: Tensor) ->
 def _attach_to_hetero(hetero: HeteroConv, options: dict[str, Any]) -> None:
     widths: dict[str, int] = {}
     for (source, _, target), conv in hetero.convs.items():
-        if not _is_convolution(conv):
+        if not is_convolution(conv):
             continue
-        for node_type, width in zip((source, target), _widths(conv), strict=True):
+        for node_type, width in zip((source, target), widths_of(conv), strict=True):
             widths[node_type] = max(width, widths.get(node_type, -1))
     if not widths:
         return
@@ -172,12 +159,12 @@ def _insert_into_graph(model: torch.fx.GraphModule, options: dict[str, Any]) -> 
     model.add_module("reweighting", blocks)
     calls: dict[tuple[str, torch.fx.Node], torch.fx.Node] = {}
     for node in list(model.graph.nodes):
-        if node.op != "call_module" or not _is_convolution(model.get_submodule(node.target)):
+        if node.op != "call_module" or not is_convolution(model.get_submodule(node.target)):
             continue
         layer, types = _layer_and_types(model, node.target)
         x = node.args[0] if node.args else node.kwargs["x"]
         ends = x if isinstance(x, tuple) else (x,)
-        widths = _widths(model.get_submodule(node.target))
+        widths = widths_of(model.get_submodule(node.target))
         for end, node_type, width in zip(ends, types, widths, strict=False):
             if (layer, end) not in calls:
                 name = f"{layer.replace('.', '_')}__{node_type}"

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from drgcn.cli import app
 from drgcn.data import describe, load
 from drgcn.data.catalog import TWITCH_GRAPHS
+from drgcn.data.graph_sizes import graph_sizes
 from drgcn.errors import InputError, MissingDataError
 
 
@@ -103,6 +106,24 @@ def test_damaged_files_are_one_clear_error(root: Path, file: str, content: str) 
     (root / "twitch" / file).write_text(content)
     with pytest.raises(InputError, match=r"DE_.* are damaged or do not belong together"):
         load("twitch", root, graph="DE", offline=True)
+
+
+def test_info_lists_the_graphs_with_their_sizes(root: Path) -> None:
+    words = ["data", "info", "twitch", "--data-root", str(root), "--offline"]
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert [graph["name"] for graph in facts["graphs"]] == list(TWITCH_GRAPHS)
+    assert [graph["nodes"] for graph in facts["graphs"]] == [6, 7, 8, 9, 10, 11, 12]
+    assert [graph["edges"] for graph in facts["graphs"]] == [5, 6, 7, 8, 9, 10, 11]
+    parts = {graph["name"]: graph["parts"] for graph in facts["graphs"]}
+    assert (parts.pop("RU"), parts.pop("ZHTW")) == (["val"], ["test"])
+    assert all(part == ["train"] for part in parts.values())
+    printed = CliRunner().invoke(app, words).stdout
+    assert "DE: 6 nodes, 5 edges (train)" in printed
+    assert "ZHTW: 12 nodes, 11 edges (test)" in printed
+
+
+def test_info_of_one_graph_lists_none(root: Path) -> None:
+    assert graph_sizes(load("twitch", root, graph="ES", offline=True)) == []
 
 
 @pytest.mark.data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -42,26 +43,30 @@ def info(
     offline: Offline = False,
     json: Json = False,
 ) -> None:
-    """Load a dataset and say what is in it."""
+    """Load a dataset and say what is in it; of several graphs, the size of each."""
     from pathlib import Path
 
     from rich.console import Console
     from rich.table import Table
 
     from drgcn.data import load, names
+    from drgcn.data.graph_sizes import graph_sizes
 
     own: dict[str, Any] = {}
     if dataset.lower() not in names() and Path(dataset).exists():
         own["require_labels"] = False  # looking needs no labels; training does
     data = load(dataset, data_root, split=split, offline=offline, **own)
-    facts = data.dataset.to_dict()
+    facts, graphs = data.dataset.to_dict(), graph_sizes(data)
     if json:
-        print(jsonlib.dumps(facts))
+        several = {"graphs": [asdict(graph) for graph in graphs]} if graphs else {}
+        print(jsonlib.dumps(facts | several))
         return
     table = Table(show_header=False)
     for key, value in facts.items():
         if value is not False and value not in ("", None, {}, []):
             table.add_row(key.replace("_", " "), _shown(value))
+    if graphs:
+        table.add_row("graphs", "\n".join(map(str, graphs)))
     Console().print(table)
 
 
