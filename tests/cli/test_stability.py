@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -27,15 +28,20 @@ def test_training_adds_gates(call, tmp_path):  # noqa: F811
     runs = json.loads(out)["trained"]
     assert [run["seed"] for run in runs] == [0, 1]
     assert all(len(run["s"]) == 13 and len(run["k"]) == 2 for run in runs)
-    assert "2 seeds" in (tmp_path / "page.html").read_text()
+    assert all(run["epochs"] == [0, 1, 2, 3] and len(run["k_by_epoch"]) == 4 for run in runs)
+    page = (tmp_path / "page.html").read_text()
+    assert "2 seeds" in page
+    assert "<h1>wine, unscaled features</h1>" in page
     _, out, _ = call(*words)
     assert "K per layer, seed 1" in out
+    assert "rank correlation of variance and s" in out
 
 
 def test_own_folders_are_read(call, own_data):  # noqa: F811
     code, out, _ = call("stability", str(own_data), "--html", "page.html")
     assert code == 0
     assert "page.html" in out
+    assert "--train" in Path("page.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 import json
 
 import pytest
+import torch
 
+from drgcn.nn import GCN
+from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.layer_stability import layer_states
 from drgcn.studies.run_record import RunRecord, load_records
 from drgcn.studies.runner import run
 
@@ -23,3 +27,19 @@ def test_records_from_before_saturation_was_measured_are_read(make_record):
     del raw["seeds"]["0"]["saturation"]
     assert RunRecord.loads(json.dumps(raw)) == record
     assert record.seeds[0].saturation == []
+
+
+def test_one_forward_pass_gives_k_saturation_and_gate(tiny):
+    model = GCN(64, 8, 4, reweight="dr").eval()
+    inputs = model.prepare(tiny)
+    passes = []
+    model.inputs[0].register_forward_hook(lambda *_: passes.append(1))
+    found = layer_states(model, inputs)
+    assert len(passes) == 1
+    layers = list(model.layers(tiny.x, tiny.edge_index))
+    assert len(found) == len(layers) == 2
+    for state, (x, s, _) in zip(found, layers, strict=True):
+        assert state.k == pytest.approx(stability_k(x, s), abs=1e-4)
+        assert state.saturation == pytest.approx(gate_saturation(s), abs=1e-4)
+        torch.testing.assert_close(state.s, s.detach())
+        assert not state.s.requires_grad

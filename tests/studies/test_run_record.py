@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from drgcn.errors import InputError
-from drgcn.studies.run_record import RunRecord, load_records
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.studies.run_record import RunRecord, load_records, records_in
 
 
 def test_a_record_read_back_is_the_record(make_record, tmp_path):
@@ -33,10 +33,48 @@ def test_an_existing_record_is_never_overwritten(make_record, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}'])
-def test_a_file_that_is_no_record_is_named(text, tmp_path):
-    (tmp_path / "odd-seeds-0-1.json").write_text(text)
+def test_a_file_that_is_no_record_is_named_and_set_aside(text, make_record, tmp_path):
+    odd = tmp_path / "odd-seeds-0-1.json"
+    odd.write_text(text)
+    record = make_record([0.8])
+    path = record.save(tmp_path)
+    with pytest.warns(DrgcnWarning, match=r"odd-seeds-0-1\.json") as caught:
+        assert records_in(tmp_path) == {path: record}
+    assert len(caught) == 1
+    assert odd.read_text() == text
     with pytest.raises(InputError, match=r"odd-seeds-0-1\.json"):
-        load_records(tmp_path)
+        RunRecord.read(odd)
+
+
+def test_bytes_and_folders_in_place_of_a_record_are_set_aside(make_record, tmp_path):
+    record = make_record([0.8])
+    record.save(tmp_path)
+    (tmp_path / "a-seeds-0-0.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "b-seeds-0-0.json").mkdir()
+    with pytest.warns(DrgcnWarning, match="cannot be read") as caught:
+        assert load_records(tmp_path) == [record]
+    assert len(caught) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda raw: raw.update(seeds={}), "no seeds"),
+        (lambda raw: raw["seeds"].update(x=raw["seeds"].pop("0")), "int"),
+        (lambda raw: raw["seeds"]["0"].update(test_accuracy=None), "seed 0 has no test accuracy"),
+        (lambda raw: raw["seeds"]["0"].update(k=[1.0]), "different numbers of layers"),
+        (lambda raw: raw["data"].pop("content_hash"), "no content_hash"),
+        (lambda raw: raw.update(data=[]), "list"),
+        (lambda raw: raw.update(environment={}), "no device"),
+        (lambda raw: raw["experiment"].update(model="odd"), "unknown model 'odd'"),
+        (lambda raw: raw.pop("curve_epochs"), "curve_epochs"),
+    ],
+)
+def test_what_a_table_would_trip_over_is_damage(make_record, change, words):
+    raw = json.loads(make_record([0.8, 0.9], reweight="dr").dumps())
+    change(raw)
+    with pytest.raises(InputError, match=words):
+        RunRecord.loads(json.dumps(raw))
 
 
 def test_a_folder_that_is_not_there_has_no_records(tmp_path):

@@ -1,12 +1,13 @@
 import pytest
 import torch
 
+from drgcn.errors import DrgcnWarning
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.stability import stability_k
 from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import layer_stability
+from drgcn.studies.layer_stability import layer_states
 from drgcn.studies.recipes import MODELS, recipe
 from drgcn.studies.run_record import load_records
 from drgcn.studies.runner import run
@@ -72,6 +73,30 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     assert files == list(outcome.paths)
 
 
+# Damaged records
+
+
+@pytest.mark.parametrize("name", ["other-seeds-0-0.json", None])
+def test_a_damaged_record_is_named_and_left_and_training_goes_on(tiny, tmp_path, name):
+    """Also one that has the very name of the record to be written."""
+    whole = run(experiment(), tiny, range(2), tmp_path / "whole")
+    out = tmp_path / "out"
+    out.mkdir()
+    damaged = out / (name or whole.paths[0].name)
+    damaged.write_text(whole.paths[0].read_text()[:500])
+    with pytest.warns(DrgcnWarning, match=damaged.name):
+        first = run(experiment(), tiny, range(2), out)
+    assert first.trained == (0, 1)
+    assert first.seeds == whole.seeds
+    assert first.paths != (damaged,)
+    assert all(path.exists() for path in first.paths)
+    assert damaged.read_text() == whole.paths[0].read_text()[:500]
+    with pytest.warns(DrgcnWarning, match=damaged.name):
+        again = run(experiment(), tiny, range(2), out)
+    assert again.trained == ()
+    assert (again.seeds, again.paths) == (first.seeds, first.paths)
+
+
 # Several graphs
 
 
@@ -95,9 +120,8 @@ def k_by_hand(model, data, graphs):
 def test_k_of_several_graphs_is_the_mean_over_graphs(union, layout):
     model = GCN(FEATURES, 6, 3, reweight="dr").eval()
     adj = normalized_adjacency(union.edge_index, union.num_nodes)
-    found = layer_stability(
-        model, (layout(union.x), adj, NodeGroups.of(union.graph, union.num_nodes))
-    )
+    inputs = (layout(union.x), adj, NodeGroups.of(union.graph, union.num_nodes))
+    found = [layer.k for layer in layer_states(model, inputs)]
     each = k_by_hand(model, union, range(9))
     expected = [sum(layer) / 9 for layer in zip(*each, strict=True)]
     assert found == pytest.approx(expected, abs=1e-4)
@@ -109,15 +133,12 @@ def test_k_leaves_out_graphs_where_it_is_undefined(union):
     data.x = union.x.clone()
     data.x[union.graph == 3] = 1.0  # every node alike: no variance to speak of
     model = GCN(FEATURES, 6, 3, num_layers=1, reweight="dr").eval()
-    found = layer_stability(
-        model, (data.x, data.edge_index, NodeGroups.of(data.graph, data.num_nodes))
-    )
+    groups = NodeGroups.of(data.graph, data.num_nodes)
+    found = [layer.k for layer in layer_states(model, (data.x, data.edge_index, groups))]
     rest = [k for (k,) in k_by_hand(model, data, [g for g in range(9) if g != 3])]
     assert found == pytest.approx([sum(rest) / 8], abs=1e-4)
-    nowhere = layer_stability(
-        model, (data.x * 0, data.edge_index, NodeGroups.of(data.graph, data.num_nodes))
-    )
-    assert nowhere == [None]
+    (nowhere,) = layer_states(model, (data.x * 0, data.edge_index, groups))
+    assert nowhere.k is None
 
 
 def test_a_record_takes_k_where_the_model_is_tested(union, tmp_path, monkeypatch):
@@ -125,9 +146,9 @@ def test_a_record_takes_k_where_the_model_is_tested(union, tmp_path, monkeypatch
 
     def noted(model, inputs):
         seen.append((model, inputs))
-        return layer_stability(model, inputs)
+        return layer_states(model, inputs)
 
-    monkeypatch.setattr(runner, "layer_stability", noted)
+    monkeypatch.setattr(runner, "layer_states", noted)
     e = Experiment("union", "given", reweight="dr", hidden_channels=6, epochs=5, graphs_per_step=2)
     outcome = run(e, union, [0, 1], tmp_path)
     for seed, (model, inputs) in enumerate(seen):

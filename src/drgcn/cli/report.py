@@ -14,11 +14,14 @@ def report(
     records: Annotated[Path, typer.Argument(help="Folder of run records.")] = Path("runs"),
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
 ) -> None:
-    """Print the table of a folder of run records, and write it as a page.
+    """Print the tables of a folder of run records, and write them as a page.
+
+    The second table has learnt K and stuck gates of every row with Dr.
 
     Example: drgcn report runs --html report.html
     """
     from drgcn.studies.html_report import write_report
+    from drgcn.studies.k_table import k_table
     from drgcn.studies.run_record import load_records
     from drgcn.studies.tables import markdown_table
 
@@ -26,5 +29,7 @@ def report(
     if not found:
         raise InputError(f"Expected run records (*.json) in {records}; found none.")
     print(markdown_table(found))
+    if gates := k_table(found):
+        print(f"\n{gates}")
     if html is not None:
         print(f"\n{write_report(found, html, title='drgcn report')}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from statistics import mean
 
-import numpy as np
 from jinja2 import Environment
-from matplotlib.figure import Figure
 
 from drgcn.studies.advice import Advice
+from drgcn.studies.comparison import k_words
 from drgcn.studies.figures import to_svg
+from drgcn.studies.gate_figures import k_figure, variance_figure
+from drgcn.studies.k_table import share_words
+from drgcn.studies.learnt_gates import LearntGates, damping
 
 LABELS = {
     "rows": "rows",
@@ -40,7 +43,7 @@ def number(value: float | None) -> str:
 
 
 def write_page(
-    advice: Advice, path: Path, *, title: str, gates: Sequence[Sequence[float]] = ()
+    advice: Advice, path: Path, *, title: str, learnt: Sequence[LearntGates] = ()
 ) -> Path:
     """Writes the page; returns its path.
 
@@ -48,7 +51,7 @@ def write_page(
         advice: What it says.
         path: Where to write.
         title: Its heading.
-        gates: Learnt vector of the first layer for each seed, to draw beside the variances.
+        learnt: Gates of some seeds, to draw beside the variances and against epochs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     template = resources.files("drgcn.studies").joinpath("advice.html.jinja").read_text("utf-8")
@@ -59,31 +62,46 @@ def write_page(
             title=title,
             numbers=shown(advice),
             advice=advice,
-            figure=to_svg(variance_figure(advice, gates)),
-            seeds=len(gates),
+            variances=to_svg(variance_figure(advice.variance, learnt)),
+            layers=_layers(learnt),
+            curves=to_svg(k_figure(learnt)) if learnt else "",
+            damping=damping_words(advice.variance, learnt) if learnt else "",
+            seeds=len(learnt),
         )
     )
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def variance_figure(advice: Advice, gates: Sequence[Sequence[float]] = ()) -> Figure:
-    """Variance of every dimension, sorted, on a log scale; below it the learnt gates."""
-    figure = Figure(figsize=(9, 3.2 if not gates else 5.6), layout="constrained")
-    axes = figure.subplots(2 if gates else 1, 1, squeeze=False, sharex=True)[:, 0]
-    variance = np.array(advice.variance)
-    order = np.argsort(-variance, kind="stable")
-    place = np.arange(1, len(order) + 1)
-    varies = variance[order] > 0
-    axes[0].plot(place[varies], variance[order][varies], ".", ms=4, color="#0072B2")
-    axes[0].set_yscale("log")
-    axes[0].set_ylabel("variance")
-    if gates:
-        for s in gates:
-            axes[1].plot(place, np.array(s)[order], ".", ms=3, alpha=0.6)
-        axes[1].set_ylim(-0.02, 1.02)
-        axes[1].set_ylabel("learnt s, first layer")
-    axes[-1].set_xlabel("feature dimension, loudest first; constant ones are left out")
-    for one in axes:
-        one.grid(alpha=0.25)
-    return figure
+def damping_words(variance: Sequence[float], learnt: Sequence[LearntGates]) -> str:
+    """Whether loud dimensions got smaller gates, in one sentence that goes by the numbers."""
+    found = damping(variance, learnt)
+    if not found:
+        return "The learnt gates are constant: no dimension is damped more than another."
+    low, high = min(found), max(found)
+    numbers = (
+        f"rank correlation of variance and s {mean(found):+.2f} on average over seeds, from "
+        f"{low:+.2f} to {high:+.2f}"
+    )
+    if low > 0:
+        return f"In every seed louder dimensions got larger gates, not smaller ones ({numbers})."
+    if high < 0:
+        return f"In every seed louder dimensions got smaller gates: Dr damped them ({numbers})."
+    return f"Seeds disagree on whether louder dimensions get smaller gates ({numbers})."
+
+
+def _layers(learnt: Sequence[LearntGates]) -> list[tuple[str, str, str, str]]:
+    """Per layer: its number, mean K, its range over seeds, mean share of stuck entries."""
+    rows = []
+    for layer in range(len(learnt[0].k) if learnt else 0):
+        known = [k for one in learnt if (k := one.k[layer]) is not None]
+        stuck = mean(one.saturation[layer] for one in learnt)
+        rows.append(
+            (
+                str(layer + 1),
+                k_words([mean(known) if known else None]),
+                f"{k_words([min(known)])} to {k_words([max(known)])}" if known else "-",
+                share_words([stuck]),
+            )
+        )
+    return rows

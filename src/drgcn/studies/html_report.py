@@ -13,18 +13,22 @@ from jinja2 import Environment
 from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.figures import comparison_figure, to_svg
+from drgcn.studies.k_table import HEADS, k_rows, mean_saturation, share_words
 from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord
 from drgcn.studies.tables import Row, data_name, gate_groups, published_cell, row_name
 
 
 def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Path:
-    """Writes a page with a section per dataset and split; returns its path."""
+    """Writes a page with a section per dataset and split, then learnt K; returns its path."""
     sections = [_section(rows) for rows in gate_groups(records)]
+    gates = [row.cells for row in k_rows(records)]
     path.parent.mkdir(parents=True, exist_ok=True)
     template = resources.files("drgcn.studies").joinpath("report.html.jinja").read_text("utf-8")
     page = (
-        Environment(autoescape=True).from_string(template).render(title=title, sections=sections)
+        Environment(autoescape=True)
+        .from_string(template)
+        .render(title=title, sections=sections, gates=gates, gate_heads=HEADS)
     )
     path.write_text(page, encoding="utf-8")
     return path
@@ -66,6 +70,7 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> list[str
         published_cell(record),
         "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
         k_words(summary.k),
+        share_words(mean_saturation(seeds)),
         round(summary.best_epoch),
         summary.seeds,
     ]

@@ -1,30 +1,53 @@
-"""K and saturation of every layer of a trained model."""
+"""K, saturation and gate of every layer of a trained model, out of one forward pass."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.stability import gate_saturation
 from drgcn.training.graph_stability import graph_stability
 
 
+@dataclass(frozen=True)
+class LayerState:
+    """The gate of one layer.
+
+    Attributes:
+        k: Stability measure over all nodes, the mean over graphs where there are several;
+            ``None`` where it is undefined.
+        saturation: Share of gate entries at either end, over all graphs.
+        s: The vector ``[d]``; with several graphs the mean of theirs.
+    """
+
+    k: float | None
+    saturation: float
+    s: Tensor
+
+
 @torch.no_grad()
-def layer_stability(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[float | None]:
-    """K of each layer of a trained model, over all nodes, in evaluation mode."""
+def layer_states(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[LayerState]:
+    """Every layer that has a gate, in evaluation mode.
+
+    Args:
+        model: One of ours, which has ``layers``.
+        inputs: What it is called with.
+    """
     groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
-    found = [
-        graph_stability(layer_input, s, None if groups is None else groups.graph)
-        for layer_input, s, _ in model.layers(*inputs)  # type: ignore[operator]
-        if s is not None
-    ]
-    return [None if k is None else round(k, 4) for k in found]
-
-
-@torch.no_grad()
-def layer_saturation(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[float]:
-    """Share of each layer's gate entries at either end, over all graphs, in evaluation mode."""
-    vectors = [s for _, s, _ in model.layers(*inputs) if s is not None]  # type: ignore[operator]
-    return [round(gate_saturation(s), 4) for s in vectors]
+    graph = None if groups is None else groups.graph
+    found = []
+    for layer_input, s, _ in model.layers(*inputs):  # type: ignore[operator]
+        if s is not None:
+            k = graph_stability(layer_input, s, graph)
+            found.append(
+                LayerState(
+                    k=None if k is None else round(k, 4),
+                    saturation=round(gate_saturation(s), 4),
+                    s=s.reshape(-1, s.shape[-1]).mean(0),
+                )
+            )
+    return found

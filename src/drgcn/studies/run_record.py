@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.recipes import MODELS
 
@@ -90,24 +90,49 @@ class RunRecord:
         try:
             raw = json.loads(text)
             if raw.pop("format") != FORMAT:
-                raise InputError(f"Expected a run record of format {FORMAT} in {source}.")
+                raise ValueError(f"not of format {FORMAT}")
             seeds = {int(s): SeedResult(**r) for s, r in raw.pop("seeds").items()}
-            experiment = Experiment(**raw.pop("experiment"))
-            if experiment.model not in MODELS:
-                raise TypeError(f"unknown model {experiment.model!r}")
-            for seed, result in seeds.items():
-                if not isinstance(result.test_accuracy, int | float):
-                    raise TypeError(f"seed {seed} has no test accuracy")
-            return cls(experiment=experiment, seeds=seeds, **raw)
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            record = cls(experiment=Experiment(**raw.pop("experiment")), seeds=seeds, **raw)
+            record.expect_whole()
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
                 f"Expected a run record; {source} is none ({error}). Remove or repair it."
             ) from None
+        return record
 
-    def save(self, folder: Path) -> Path:
-        """Writes the record under its own name, whole or not at all."""
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """The record in a file."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"Expected a run record; {path} cannot be read ({error}). Remove or repair it."
+            ) from None
+        return cls.loads(text, str(path))
+
+    def expect_whole(self) -> None:
+        """Refuses what tables and comparisons would trip over, with a ``ValueError``."""
+        if self.experiment.model not in MODELS:
+            raise ValueError(f"unknown model {self.experiment.model!r}")
+        for name in ("name", "split", "content_hash"):
+            if not isinstance(self.data.get(name), str):
+                raise ValueError(f"the data has no {name}")
+        if not isinstance(self.environment.get("device"), str):
+            raise ValueError("the environment has no device")
+        if not self.seeds:
+            raise ValueError("it has no seeds")
+        for seed, result in self.seeds.items():
+            for name in ("test_accuracy", "val_accuracy", "best_epoch"):
+                if not isinstance(getattr(result, name), int | float):
+                    raise ValueError(f"seed {seed} has no {name.replace('_', ' ')}")
+        if len({len(result.k) for result in self.seeds.values()}) > 1:
+            raise ValueError("its seeds have K of different numbers of layers")
+
+    def save(self, folder: Path, name: str | None = None) -> Path:
+        """Writes the record under its own name, or another, whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file_name
+        path = folder / (name or self.file_name)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         with partial.open("w", encoding="utf-8") as file:
             file.write(self.dumps())
@@ -122,7 +147,22 @@ class RunRecord:
         return path
 
 
+def records_in(folder: Path) -> dict[Path, RunRecord]:
+    """The records of a folder by their files, in the order of names; others are left alone.
+
+    A file that should be a record and is none is named in a warning and set aside: one damaged
+    file must not keep the others from being read, nor be deleted by us.
+    """
+    paths = sorted(folder.glob("*-seeds-*.json")) if folder.is_dir() else []
+    found = {}
+    for path in paths:
+        try:
+            found[path] = RunRecord.read(path)
+        except InputError as error:
+            warnings.warn(f"left out a damaged record. {error}", DrgcnWarning, stacklevel=3)
+    return found
+
+
 def load_records(folder: Path) -> list[RunRecord]:
-    """All records of a folder, in the order of their names; other files are left alone."""
-    paths: Iterable[Path] = sorted(folder.glob("*-seeds-*.json")) if folder.is_dir() else []
-    return [RunRecord.loads(p.read_text(encoding="utf-8"), str(p)) for p in paths]
+    """The records of a folder, see :func:`records_in`."""
+    return list(records_in(folder).values())

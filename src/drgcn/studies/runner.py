@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
+from drgcn.errors import InputError
 from drgcn.studies.building import build
 from drgcn.studies.environment import environment
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import layer_saturation, layer_stability
-from drgcn.studies.run_record import RunRecord, SeedResult, load_records
+from drgcn.studies.layer_stability import layer_states
+from drgcn.studies.run_record import RunRecord, SeedResult, records_in
 from drgcn.training import (
     BestValidation,
     FitResult,
@@ -69,25 +70,20 @@ def run(
         checkpoint_every: Seconds between checkpoints.
     """
     identity = experiment.identity(data.dataset.content_hash)
-    records = [record for record in load_records(out) if record.identity == identity]
-    known = {seed: result for record in records for seed, result in record.seeds.items()}
+    records = {p: record for p, record in records_in(out).items() if record.identity == identity}
+    known = {seed: result for record in records.values() for seed, result in record.seeds.items()}
     missing = tuple(seed for seed in seeds if seed not in known)
     if missing:
         record = _train(
             experiment, data, missing, out, torch.device(device), progress, checkpoint_every
         )
-        path = out / record.file_name
-        if path.exists():  # another process was faster at the same work
-            record = RunRecord.loads(path.read_text(encoding="utf-8"), str(path))
-        else:
-            record.save(out)
+        path, record = _stored(record, out)
         clear_checkpoint(_checkpoint(experiment, data, out))
-        records.append(record)
+        records[path] = record
         known |= record.seeds
     wanted = {seed: known[seed] for seed in seeds}
-    used = [record for record in records if not wanted.keys().isdisjoint(record.seeds)]
-    paths = tuple(out / record.file_name for record in used)
-    return Outcome(experiment, wanted, paths, missing)
+    used = [p for p, record in records.items() if not wanted.keys().isdisjoint(record.seeds)]
+    return Outcome(experiment, wanted, tuple(used), missing)
 
 
 def stopping_rule(experiment: Experiment) -> StoppingRule:
@@ -144,6 +140,18 @@ def _train(
     )
 
 
+def _stored(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
+    """Where a record is kept now, and the record that is kept there."""
+    path, number = out / record.file_name, 1
+    while path.exists():
+        try:
+            return path, RunRecord.read(path)  # another process was faster at the same work
+        except InputError:  # a damaged file has the name, and is not ours to delete
+            number += 1
+            path = out / f"{Path(record.file_name).stem}-{number}.json"
+    return record.save(out, path.name), record
+
+
 def _checkpoint(experiment: Experiment, data: Data, out: Path) -> Path:
     identity = experiment.identity(data.dataset.content_hash)
     return out / ".checkpoints" / f"{identity}.safetensors"
@@ -153,6 +161,7 @@ def _seed_result(
     result: FitResult, place: int, epochs: list[int], inputs: tuple[Any, ...]
 ) -> SeedResult:
     run_for = result.epochs_run[place]
+    layers = layer_states(result.models[place], inputs)
 
     def points(name: str) -> list[float]:
         curve = result.curves[name][place]
@@ -163,8 +172,8 @@ def _seed_result(
         val_accuracy=round(result.val_accuracy[place], 6),
         best_epoch=result.best_epoch[place],
         epochs=run_for,
-        k=layer_stability(result.models[place], inputs),
+        k=[layer.k for layer in layers],
         curve_val_accuracy=points("val_accuracy"),
         curve_train_loss=points("train_loss"),
-        saturation=layer_saturation(result.models[place], inputs),
+        saturation=[layer.saturation for layer in layers],
     )
