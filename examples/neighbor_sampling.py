@@ -13,7 +13,7 @@ from drgcn.sampling import NeighborSampler
 
 torch.manual_seed(0)
 data = load("digits")
-sampler = NeighborSampler(data, num_neighbors=[25, 10])  # all that NeighborLoader does otherwise
+sampler = NeighborSampler(data, num_neighbors=[25, 10])  # the rest is as with NeighborLoader
 loader = NodeLoader(
     data,
     sampler,

@@ -3,6 +3,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.sampling import CSRGraph, NeighborTree
+from drgcn.training.seeded_randomness import SeededRandomness
 
 from .graphs import Given, random_data, uneven
 
@@ -95,6 +96,22 @@ def test_vmap_is_a_loop():
         for ours, other in zip(together[0] + together[1], alone[0] + alone[1], strict=True):
             assert torch.equal(ours[lane], other)
         torch.testing.assert_close(together[2][lane], alone[2])
+
+
+def test_lanes_may_share_nodes_and_differ_in_their_numbers():
+    """As in training: one key for each seed, and what a seed draws depends on its key alone."""
+    graph, _ = square()
+    keys = torch.tensor([11, 22, 33])
+
+    def work(key):
+        with SeededRandomness(key):
+            return NeighborTree.sample(graph, torch.arange(60), (4, 3)).nodes
+
+    together = torch.vmap(work)(keys)
+    for lane, key in enumerate(keys):
+        for ours, alone in zip(together[1:], work(key)[1:], strict=True):
+            assert torch.equal(ours[lane], alone)
+    assert not torch.equal(together[1][0], together[1][1])
 
 
 def test_graphs_without_edges():
