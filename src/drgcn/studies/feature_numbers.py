@@ -1,0 +1,140 @@
+"""Numbers about features that need no training: their spread, K within reach, gates at risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from drgcn.errors import InputError, UndefinedStability
+from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.reweighting import DimensionalReweighting
+from drgcn.stability import (
+    FeatureMoments,
+    QuadraticForm,
+    class_share,
+    gate_saturation,
+    minimal_k_in_range,
+)
+
+# Beyond that a covariance takes more memory and time than these numbers are worth.
+_WIDEST = 8192
+_DRAWS = 8
+
+
+@dataclass(frozen=True)
+class FeatureNumbers:
+    """What can be told from features, a graph and training labels before any training.
+
+    Attributes:
+        rows: Rows that were read.
+        features: Feature dimensions.
+        constant: Dimensions that are constant; all other numbers leave them out.
+        spread: Coefficient of variation of the variances.
+        loudest: Largest variance over the median one.
+        k_std: K of giving every dimension the same variance.
+        k_range_2: Least K of gates that differ by a factor of at most 2.
+        k_range_4: The same for 4.
+        k_disc: K of weighting dimensions by what they say of the training classes; ``None``
+            without labels.
+        saturation_risk: Share of gate entries at either end in a Dr block that is not trained
+            yet, on the mean of these features.
+    """
+
+    rows: int
+    features: int
+    constant: int
+    spread: float
+    loudest: float
+    k_std: float
+    k_range_2: float
+    k_range_4: float
+    k_disc: float | None
+    saturation_risk: float
+
+
+def feature_numbers(source: Any) -> tuple[FeatureNumbers, Tensor]:
+    """The numbers of some features, and the variance of every dimension.
+
+    Args:
+        source: One PyG ``Data``, or a loader of feature matrices or of such. Of a union of
+            graphs (``data.graph``) only those with training nodes are read: the others are not
+            known when a model is chosen.
+
+    Raises:
+        InputError: If there are no features, or more than a covariance can be made of.
+        UndefinedStability: If there is nothing to reweight, see :func:`drgcn.stability_k`.
+    """
+    single = isinstance(source, Data)
+    if single and source.x is None:
+        raise InputError("Expected data with node features `x`; found none.")
+    if single and source.x.size(1) > _WIDEST:
+        raise InputError(
+            f"Expected at most {_WIDEST} feature dimensions; found {source.x.size(1)}."
+        )
+    moments = FeatureMoments.from_chunks([_read(source)] if single else source)
+    variance = moments.variance()
+    varies = variance > 0
+    if not bool(varies.any()):
+        raise UndefinedStability("Nothing to reweight: every feature is constant.")
+    form = QuadraticForm.of(moments.covariance()[varies][:, varies], covariance=True)
+    kept = variance[varies]
+    share = _class_share(source) if single else None
+    numbers = FeatureNumbers(
+        rows=moments.rows_seen,
+        features=moments.num_features,
+        constant=int((~varies).sum()),
+        spread=float(kept.std(correction=0) / kept.mean()),
+        loudest=float(kept.max() / kept.median()),
+        k_std=form.value(kept.rsqrt().cpu().numpy()),
+        k_range_2=minimal_k_in_range(form, 2).value,
+        k_range_4=minimal_k_in_range(form, 4).value,
+        k_disc=None if share is None else _k_of_share(form, share[varies]),
+        saturation_risk=_saturation_risk(moments.mean),
+    )
+    return numbers, variance
+
+
+def _read(data: Data) -> Tensor:
+    graph, train = data.get("graph"), data.get("train_mask")
+    if graph is None or train is None or not bool(train.any()):
+        return data.x
+    trained = torch.isin(graph, graph[train].unique()).nonzero().flatten()
+    return _dense(data.x)[trained]
+
+
+def _class_share(data: Data) -> Tensor | None:
+    """Shares on training nodes, after one step over the graph where there is one."""
+    y = data.get("y")
+    if y is None or y.dim() != 1 or y.is_floating_point():
+        return None
+    x = data.x
+    if data.edge_index is not None:
+        adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=torch.float32)
+        x = adj @ _dense(x).float()
+    try:
+        return class_share(x, y, data.get("train_mask"))
+    except UndefinedStability:
+        return None  # one class alone says nothing
+
+
+def _k_of_share(form: QuadraticForm, share: Tensor) -> float | None:
+    s = share.sqrt().cpu().numpy()
+    return form.value(s) if s.any() else None
+
+
+def _saturation_risk(mean: Tensor) -> float:
+    """Mean over some initialisations of a Dr block of the share of its gate at either end."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        blocks = [DimensionalReweighting(len(mean)) for _ in range(_DRAWS)]
+    with torch.no_grad():
+        shares = [gate_saturation(block.from_mean(mean.cpu())) for block in blocks]
+    return sum(shares) / len(shares)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.layout == torch.strided else x.to_dense()
