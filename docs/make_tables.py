@@ -12,7 +12,20 @@ import sys
 from pathlib import Path
 
 from drgcn.studies.comparison import summarize
+from drgcn.studies.feature_measures import FILE as MEASURES
+from drgcn.studies.feature_measures import load_measures
 from drgcn.studies.figures import comparison_figure, save_figure
+from drgcn.studies.gain_figure import gain_figure
+from drgcn.studies.gain_study import study
+from drgcn.studies.gain_tables import cell_table, correlation_table
+from drgcn.studies.gain_words import (
+    claim_words,
+    control_words,
+    low_k_disc_words,
+    low_k_words,
+    size_words,
+    stuck_words,
+)
 from drgcn.studies.paper_tables import paper_table
 from drgcn.studies.published import PAPER_TABLES, published
 from drgcn.studies.recipes import unusual
@@ -104,6 +117,7 @@ def plain_norm(record: RunRecord) -> bool:
 def main() -> None:
     """Fills the pages, or checks that they are filled."""
     records = load_records(ROOT / "results")
+    gains = study(records, load_measures(ROOT / "results" / MEASURES))
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
         "all gates": gate_table(records),
@@ -111,6 +125,13 @@ def main() -> None:
         "search": search_table(load_records(ROOT / "results" / "search")),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
         "paper": "\n\n".join(f"**{t}**\n\n{paper_table(records, t)}" for t in PAPER_TABLES),
+        "gain size": size_words(gains),
+        "gain claim": claim_words(gains),
+        "gain correlations": correlation_table(gains),
+        "gain where": "\n\n".join(
+            words(gains) for words in (low_k_words, low_k_disc_words, stuck_words, control_words)
+        ),
+        "gain settings": cell_table(gains),
         "all records": markdown_table(records),
         "notes": notes(),
         "speed": speed(),
@@ -145,7 +166,9 @@ def main() -> None:
         ]
         for title, place in shown.items()
     }
-    save_figure(comparison_figure(panels), ROOT / "docs" / "images" / "comparison.png")
+    images = ROOT / "docs" / "images"
+    save_figure(comparison_figure(panels), images / "comparison.png")
+    save_figure(gain_figure(gains), images / "gain_against_k.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,8 @@ from drgcn import advise, insert_reweighting, load, stability_k
 from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.nn import GCN
 from drgcn.stability import discriminative_k, minimal_k_in_range, standardizing_k, variance_spread
-from drgcn.studies import evidence
-from drgcn.studies.advice_page import write_page
+from drgcn.studies import evidence, evidence_words
 from drgcn.studies.evidence import Comparison
-from drgcn.studies.run_record import load_records
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -106,22 +105,11 @@ def test_what_cannot_be_advised_on_is_refused():
         advise(Data(num_nodes=3))
 
 
-def test_the_page_holds_numbers_words_and_pictures(planted, tmp_path):
-    advice = advise(planted)
-    plain = write_page(advice, tmp_path / "a" / "plain.html", title="<planted>").read_text()
-    assert "&lt;planted&gt;" in plain
-    assert advice.paragraph.split(".")[0] in plain
-    gates = [[0.5] * 64, [0.25] * 64]
-    drawn = write_page(advice, tmp_path / "s.html", title="t", gates=gates).read_text()
-    assert len(drawn) > len(plain)
-    assert "2 seeds" in drawn
-
-
 # Evidence
 
 
 def test_the_packaged_evidence_is_that_of_the_records():
-    made = evidence.dumps(evidence.gather(load_records(ROOT / "results")))
+    made = evidence.dumps(evidence.of_folder(ROOT / "results"))
     packaged = (ROOT / "src" / "drgcn" / "studies" / "evidence.json").read_text()
     assert made == packaged, "run `make tables`"
 
@@ -133,7 +121,11 @@ def test_evidence_is_the_paired_gain(make_record):
     (found,) = evidence.gather([plain, dr])
     assert (found.gain, found.seeds, found.normalize) == (2.0, 3, "row")
     assert found.low < 2 < found.high
-    assert evidence.gather([plain]) == []
+    assert found.saturation is None
+    stuck = {s: replace(r, saturation=[0.5 + s / 4, 0.0]) for s, r in dr.seeds.items()}
+    (found,) = evidence.gather([plain, replace(dr, seeds=stuck)])
+    assert found.saturation == 0.75
+    assert evidence.gather([plain]) == ()
 
 
 def test_the_summary_counts_and_names_the_surest_gain():
@@ -142,9 +134,33 @@ def test_the_summary_counts_and_names_the_surest_gain():
         return Comparison("a", "full", normalize, "own", "gcn", 20, gain, **sides)
 
     unscaled, standard, row = ("none", 3.0, 0.5), ("standard", 0.1, 0.4), ("row", -1.0, 0.2)
-    words = evidence.summary([comparison(*each) for each in (unscaled, standard, row)])
+    words = evidence_words.summary([comparison(*each) for each in (unscaled, standard, row)])
     assert "2 comparisons" in words
     assert "in 0 of them Dr surely gained, in 1 it surely lost, in 1 it made no sure" in words
     assert "The surest gain, +3.0 points [+2.5, +3.5], is on a (gcn, own features)" in words
     assert "after standardising it is +0.1 points" in words
-    assert "no recorded comparisons" in evidence.summary([])
+    assert "no recorded comparisons" in evidence_words.summary([])
+
+
+def test_raw_features_are_quoted_beside_the_same_standardised():
+    raw = Comparison("a", "full", "none", "own", "gcn", 20, -3.0, -4.0, -2.0, 0.85)
+    standard = replace(raw, normalize="standard", gain=0.1, low=-0.3, high=0.5, saturation=0.0)
+    words = evidence_words.raw_against_standard([standard, raw])
+    assert "on a (gcn) with raw features Dr made -3.0 points [-4.0, -2.0] (85 % of its" in words
+    assert "after standardising +0.1 points [-0.3, +0.5] (0 % of its first gate stuck" in words
+    free = replace(raw, saturation=0.1)
+    other = replace(standard, dataset="b")
+    assert evidence_words.raw_against_standard([free, standard]) == ""
+    assert evidence_words.raw_against_standard([raw, other]) == ""
+
+
+def test_advice_quotes_the_study_and_where_gates_may_stick_the_raw_sets(planted):
+    calm = advise(planted).paragraph
+    assert evidence.packaged().study.words in calm
+    assert "settings of GCN on" in calm
+    assert "on wine" not in calm
+    raw = advise(load("wine"))
+    assert "on wine (gcn)" in raw.paragraph
+    assert "on breast-cancer (gcn)" in raw.paragraph
+    assert "or take log(1 + x) of counts first" in " ".join(raw.warnings)
+    assert "on wine" not in advise(load("wine", normalize="standard")).paragraph

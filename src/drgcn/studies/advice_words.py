@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drgcn.studies.evidence import packaged, summary
+from drgcn.studies.evidence import packaged
+from drgcn.studies.evidence_words import raw_against_standard, summary
 
 # Where a few dimensions drown the others, where all are alike, where a gate starts out stuck.
 _LOUD = 100.0
 _EVEN = 0.9
 _STUCK = 0.01
+# Nothing was done to the features, or nothing is known of it.
+_RAW = ("none", None)
 
 
 def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
@@ -21,8 +24,7 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
         f"Giving each the same variance has K = {numbers['k_std']:.2g}; gates that differ by a "
         f"factor of 2 can bring K down to {numbers['k_range_2']:.2g}, of 4 to "
         f"{numbers['k_range_4']:.2g}.",
-        "That is how far reweighting can even out the spread, not whether it helps: K below one "
-        "within reach has predicted no gain by itself.",
+        "That is how far reweighting can even out the spread, not whether it helps.",
     ]
     if (k := numbers["k_disc"]) is not None:
         sentences.append(
@@ -38,10 +40,13 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
         k = ", ".join("undefined" if v is None else f"{v:.2f}" for v in numbers["layer_k"])
         stuck = ", ".join(f"{100 * v:.0f} %" for v in numbers["layer_saturation"])
         sentences.append(f"The blocks of the model have K {k}, and {stuck} of their gates stuck.")
-    sentences.append(summary(packaged()))
+    evidence = packaged()
+    sentences += [summary(evidence.comparisons), evidence.study.words]
+    if numbers["saturation_risk"] > _STUCK or (normalize in _RAW and numbers["loudest"] > _LOUD):
+        sentences.append(raw_against_standard(evidence.comparisons))
     sentences.append(_expectation(numbers, normalize))
     sentences.append("Only a comparison over seeds decides: drgcn train ... --compare.")
-    return " ".join(sentences)
+    return " ".join(filter(None, sentences))
 
 
 def _expectation(numbers: Mapping[str, Any], normalize: str | None) -> str:
@@ -87,6 +92,7 @@ def warnings_for(
     if numbers["saturation_risk"] > _STUCK:
         found.append(
             f"{100 * numbers['saturation_risk']:.0f} % of a Dr gate would be stuck at 0 or 1 "
-            f"before training: the mean of the features is too large for it."
+            f"before training: the mean of the features is too large for it. Standardise them "
+            f"(normalize='standard'), or take log(1 + x) of counts first."
         )
     return tuple(found)

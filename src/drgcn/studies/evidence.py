@@ -15,6 +15,10 @@ from pathlib import Path
 
 from drgcn.errors import InputError
 from drgcn.studies.comparison import gain
+from drgcn.studies.feature_measures import FILE as MEASURES
+from drgcn.studies.feature_measures import load_measures
+from drgcn.studies.gain_evidence import GainEvidence
+from drgcn.studies.gain_study import study
 from drgcn.studies.recipes import unusual
 from drgcn.studies.run_record import RunRecord, load_records
 from drgcn.studies.tables import gate_groups
@@ -36,6 +40,8 @@ class Comparison:
         gain: Mean difference.
         low: Lower end of its 95 % interval.
         high: Upper end.
+        saturation: Share of entries of the first Dr gate at either end after training, mean over
+            seeds; ``None`` where it was not recorded.
     """
 
     dataset: str
@@ -47,6 +53,7 @@ class Comparison:
     gain: float
     low: float
     high: float
+    saturation: float | None = None
 
     @property
     def scaled(self) -> bool:
@@ -59,7 +66,15 @@ class Comparison:
         return f"{self.gain:+.1f} points [{self.low:+.1f}, {self.high:+.1f}]"
 
 
-def gather(records: Sequence[RunRecord]) -> list[Comparison]:
+@dataclass(frozen=True)
+class Evidence:
+    """All comparisons on record, and the study of what goes together with a gain."""
+
+    comparisons: tuple[Comparison, ...]
+    study: GainEvidence
+
+
+def gather(records: Sequence[RunRecord]) -> tuple[Comparison, ...]:
     """Every pair of rows in some records that differ in the Dr gate alone."""
     found = []
     for rows in gate_groups(records):
@@ -69,6 +84,7 @@ def gather(records: Sequence[RunRecord]) -> list[Comparison]:
         over = gain(dr, plain)
         label = replace(record.experiment, reweight=None).label
         departs = unusual(record.experiment)
+        stuck = [result.saturation[0] for result in dr.values() if result.saturation]
         found.append(
             Comparison(
                 dataset=record.data["name"],
@@ -80,66 +96,47 @@ def gather(records: Sequence[RunRecord]) -> list[Comparison]:
                 gain=round(over.mean, 2),
                 low=round(over.low, 2),
                 high=round(over.high, 2),
+                saturation=round(sum(stuck) / len(stuck), 3) if stuck else None,
             )
         )
-    return found
+    return tuple(found)
 
 
-def dumps(comparisons: Sequence[Comparison]) -> str:
-    """JSON, one comparison a line."""
-    lines = [f"  {json.dumps(asdict(comparison))}" for comparison in comparisons]
-    return "[\n" + ",\n".join(lines) + "\n]\n"
+def of_folder(folder: Path) -> Evidence:
+    """The evidence of a folder of records, with the measures of features beside them."""
+    records = load_records(folder)
+    measures = load_measures(folder / MEASURES)
+    return Evidence(gather(records), GainEvidence.of(study(records, measures)))
+
+
+def dumps(evidence: Evidence) -> str:
+    """JSON, one comparison and one correlation a line."""
+    comparisons = [f"    {json.dumps(asdict(each))}" for each in evidence.comparisons]
+    found = asdict(evidence.study)
+    correlations = [
+        f"      {json.dumps(name)}: {json.dumps(each)}"
+        for name, each in found.pop("correlations").items()
+    ]
+    counts = [f"    {json.dumps(name)}: {value}," for name, value in found.items()]
+    lines = ["{", '  "comparisons": [', ",\n".join(comparisons), "  ],", '  "study": {', *counts]
+    lines += ['    "correlations": {', ",\n".join(correlations), "    }", "  }", "}"]
+    return "\n".join(lines) + "\n"
 
 
 @cache
-def packaged() -> tuple[Comparison, ...]:
-    """The comparisons that came with the package."""
-    text = resources.files("drgcn.studies").joinpath(_FILE).read_text("utf-8")
-    return tuple(Comparison(**entry) for entry in json.loads(text))
-
-
-def summary(comparisons: Sequence[Comparison]) -> str:
-    """What the comparisons say, in plain words."""
-    if not comparisons:
-        return "There are no recorded comparisons to go by."
-    scaled = [c for c in comparisons if c.scaled]
-    up = sum(c.low > 0 for c in scaled)
-    down = sum(c.high < 0 for c in scaled)
-    sentences = [
-        f"On record are {len(scaled)} comparisons on features that were row-normalised or "
-        f"standardised: in {up} of them Dr surely gained, in {down} it surely lost, in "
-        f"{len(scaled) - up - down} it made no sure difference (95 % intervals over seeds; one "
-        f"in twenty would look sure by chance)."
-    ]
-    unscaled = [c for c in comparisons if not c.scaled]
-    if unscaled:
-        sentences.append(
-            f"On features left as they were, of {len(unscaled)} comparisons, Dr surely gained in "
-            f"{sum(c.low > 0 for c in unscaled)} and lost in {sum(c.high < 0 for c in unscaled)}."
-        )
-    top = max(comparisons, key=lambda c: c.low)
-    if top.low > 0 and not top.scaled:
-        sentences.append(
-            f"The surest gain, {top.words}, is on {top.dataset} ({top.model}, {top.features} "
-            f"features) with features left unscaled."
-        )
-        place = (top.dataset, top.split, top.model, top.features)
-        again = [c for c in scaled if (c.dataset, c.split, c.model, c.features) == place]
-        sentences += [
-            f"With the same features after {_WORDS[c.normalize]} it is {c.words}." for c in again
-        ]
-    return " ".join(sentences)
-
-
-_WORDS = {"standard": "standardising", "row": "row normalisation"}
+def packaged() -> Evidence:
+    """The evidence that came with the package."""
+    raw = json.loads(resources.files("drgcn.studies").joinpath(_FILE).read_text("utf-8"))
+    comparisons = tuple(Comparison(**entry) for entry in raw["comparisons"])
+    return Evidence(comparisons, GainEvidence(**raw["study"]))
 
 
 def main() -> None:
     """Writes the packaged file from a folder of records."""
     if len(sys.argv) != 2:
         raise InputError("Expected the folder of the records, as in: evidence results")
-    comparisons = gather(load_records(Path(sys.argv[1])))
-    (Path(__file__).parent / _FILE).write_text(dumps(comparisons), encoding="utf-8")
+    text = dumps(of_folder(Path(sys.argv[1])))
+    (Path(__file__).parent / _FILE).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
