@@ -75,7 +75,7 @@ def test_every_part_sees_the_graphs_of_its_own_nodes(data):
 
 @pytest.mark.parametrize("graphs_per_step", [None, 1, 2, 3, 10])
 def test_no_part_sees_a_node_of_another(data, graphs_per_step):
-    found = parts(Task.from_data(data, whole, CPU, graphs_per_step))
+    found = parts(Task.from_data(data, whole, CPU, graphs_per_step=graphs_per_step))
     seen = torch.cat([nodes_seen(part) for part in found.values()])
     assert sorted(seen.tolist()) == list(range(data.num_nodes))  # all, and each once
 
@@ -90,13 +90,13 @@ def test_no_part_sees_a_node_of_another(data, graphs_per_step):
     ],
 )
 def test_training_graphs_are_split_into_steps_in_order(data, graphs_per_step, steps):
-    task = Task.from_data(data, whole, CPU, graphs_per_step)
+    task = Task.from_data(data, whole, CPU, graphs_per_step=graphs_per_step)
     assert [nodes_seen(part).tolist() for part in task.train] == [list(range(*s)) for s in steps]
 
 
 @pytest.mark.parametrize("graphs_per_step", [None, 1, 2])
 def test_a_part_is_its_graphs_cut_out_by_hand(data, graphs_per_step):
-    task = Task.from_data(data, whole, CPU, graphs_per_step)
+    task = Task.from_data(data, whole, CPU, graphs_per_step=graphs_per_step)
     for part in parts(task).values():
         batch, nodes = part.inputs[0], nodes_seen(part)
         graphs = sorted({int(data.graph[v]) for v in nodes})
@@ -138,8 +138,8 @@ def test_graphs_need_not_stand_together(data):
     for name in ("graph", "train_mask", "val_mask", "test_mask"):
         mixed[name] = data[name][order]
     model = GCN(data.num_features, 4, 3, reweight="dr").eval()
-    plain = Task.from_data(data, GCN.prepare, CPU, 2)
-    other = Task.from_data(mixed, GCN.prepare, CPU, 2)
+    plain = Task.from_data(data, GCN.prepare, CPU, graphs_per_step=2)
+    other = Task.from_data(mixed, GCN.prepare, CPU, graphs_per_step=2)
     for a, b in zip(parts(plain).values(), parts(other).values(), strict=True):
         expected, found = (model(*part.inputs)[part.nodes].sum(0) for part in (a, b))
         torch.testing.assert_close(found, expected)
@@ -148,7 +148,7 @@ def test_graphs_need_not_stand_together(data):
 
 def test_a_table_of_labels_makes_a_multi_label_task():
     data = several(SIZES, many_labels=True)
-    task = Task.from_data(data, whole, CPU, 2)
+    task = Task.from_data(data, whole, CPU, graphs_per_step=2)
     assert isinstance(task.objective, MultiLabel)
     assert task.train[1].labels.shape == (5, LABELS)
     assert torch.equal(task.test.labels, data.y[25:])
@@ -159,13 +159,13 @@ def test_a_table_of_labels_makes_a_multi_label_task():
 
 def test_steps_of_graphs_need_several_graphs(tiny):
     with pytest.raises(InputError, match=r"Leave out graphs_per_step, or use drgcn\.data\.unite"):
-        Task.from_data(tiny, whole, CPU, 1)
+        Task.from_data(tiny, whole, CPU, graphs_per_step=1)
 
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_a_step_has_at_least_one_graph(data, count):
     with pytest.raises(InputError, match=f"at least one graph per step; found {count}"):
-        Task.from_data(data, whole, CPU, count)
+        Task.from_data(data, whole, CPU, graphs_per_step=count)
 
 
 @pytest.mark.parametrize("name", ["train", "val", "test"])

@@ -47,7 +47,8 @@ def _by_row_sum(x: Features) -> Features:
             DrgcnWarning,
             stacklevel=4,
         )
-    sums = np.asarray(x.sum(axis=1, dtype=np.float64)).ravel()
+    # Some versions of scipy add float32 rows in float32 whatever dtype they are asked for.
+    sums = np.asarray(x.astype(np.float64).sum(axis=1)).ravel()
     sums[sums == 0] = np.inf
     if not sparse.issparse(x):
         return (x / sums[:, None]).astype(np.float32)

@@ -9,6 +9,7 @@ from drgcn.nn.gat import GAT
 from drgcn.nn.gcn import GCN
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.graph_convolution import GraphConvolution
+from drgcn.nn.graphsage import GraphSAGE
 from drgcn.nn.laplacian import scaled_laplacian
 from drgcn.nn.mixhop import MixHop
 from drgcn.nn.mixhop_convolution import MixHopConvolution
@@ -26,6 +27,7 @@ __all__ = [
     "FastGCN",
     "GraphAttention",
     "GraphConvolution",
+    "GraphSAGE",
     "MixHop",
     "MixHopConvolution",
     "SparseMatrix",

@@ -58,10 +58,14 @@ class LayerInput(torch.nn.Module):
         self.gate = gates[reweight](in_channels) if reweight else None
 
     def forward(
-        self, x: Tensor | SparseMatrix, groups: NodeGroups | None = None
+        self,
+        x: Tensor | SparseMatrix,
+        groups: NodeGroups | None = None,
+        weight: Tensor | None = None,
     ) -> tuple[Tensor | SparseMatrix, Tensor | None]:
         """The normalised input, and the vector ``s`` that the convolution is to apply: ``[d]``,
-        or ``[graphs, d]`` with ``groups``."""
+        or ``[graphs, d]`` with ``groups``. Rows of a dense ``x`` count by their ``weight`` in the
+        gate's mean."""
         if self.norm is not None:
             x = self._normalized(x.to_dense() if isinstance(x, SparseMatrix) else x, groups)
         if self.gate is None:
@@ -69,7 +73,7 @@ class LayerInput(torch.nn.Module):
         if groups is not None:
             mean = groups.mean(x)
         else:
-            mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x)
+            mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x, weight)
         return x, self.gate.from_mean(mean).to(x.dtype)
 
     def _normalized(self, x: Tensor, groups: NodeGroups | None) -> Tensor:

@@ -81,7 +81,8 @@ class CSRGraph:
                 name: torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c"))
                 for name in facts["arrays"]
             }
-            return cls(num_cols=int(facts["num_cols"]), **arrays)
+            value = arrays.get("value")
+            return cls(arrays["rowptr"], arrays["col"], int(facts["num_cols"]), value)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"Expected a folder that CSRGraph.save wrote; found {folder} ({error})."

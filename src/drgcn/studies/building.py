@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import GAT, GCN, MLP, ChebNet, MixHop
+from drgcn.nn import ASGCN, GAT, GCN, MLP, ChebNet, FastGCN, GraphSAGE, MixHop
 from drgcn.studies.experiment import Experiment
 
 _CLASSES: dict[str, type[torch.nn.Module]] = {
@@ -17,6 +17,9 @@ _CLASSES: dict[str, type[torch.nn.Module]] = {
     "mixhop": MixHop,
     "chebyshev": ChebNet,
     "mlp": MLP,
+    "graphsage": GraphSAGE,
+    "fastgcn": FastGCN,
+    "asgcn": ASGCN,
 }
 
 

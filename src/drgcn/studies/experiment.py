@@ -10,6 +10,7 @@ from typing import Any, Literal
 RuleName = Literal["best-validation", "rising-loss", "patience"]
 WatchName = Literal["both", "accuracy", "loss"]
 OptimizerName = Literal["adam", "sgd"]
+InductiveName = Literal["train", "apart"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Experiment:
         lr_cut_every: Epochs after which one hundredth of the initial learning rate is taken off,
             again and again; never if not given.
         graphs_per_step: Training graphs in each step, on data of several graphs; all if not given.
+        inductive: What training does not see of one graph, see :func:`drgcn.fit`.
+        batch_size: Training nodes in each step, for models that sample; all if not given.
     """
 
     dataset: str
@@ -48,6 +51,8 @@ class Experiment:
     watch: WatchName = "both"
     lr_cut_every: int | None = None
     graphs_per_step: int | None = None
+    inductive: InductiveName | None = None
+    batch_size: int | None = None
 
     @property
     def label(self) -> str:

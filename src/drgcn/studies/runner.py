@@ -119,13 +119,15 @@ def _train(
         weight_decay=experiment.weight_decay,
         schedule=None if cuts is None else StepwiseDecay(cuts),
         graphs_per_step=experiment.graphs_per_step,
+        inductive=experiment.inductive,
+        batch_size=experiment.batch_size,
         device=device,
         progress=progress,
         checkpoint=_checkpoint(experiment, data, out),
         checkpoint_every=checkpoint_every,
     )
     # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
-    inputs = tested_inputs(data, result.models[0].prepare, device)  # type: ignore[arg-type]
+    inputs = tested_inputs(data, result.models[0].prepare, device, experiment.inductive)  # type: ignore[arg-type]
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,
