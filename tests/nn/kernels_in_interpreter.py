@@ -10,6 +10,9 @@ import torch
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention_kernel import attention_backward, attention_forward
 from drgcn.nn.csr_kernel import csr_product, sampled_product
+from drgcn.sampling import CSRGraph
+from drgcn.sampling.lookup import _Lookup
+from drgcn.sampling.lookup_kernel import looked_up
 from drgcn.training.dropout_factors import LEVELS, dropout_factors
 from drgcn.training.dropout_kernel import hashed_factors
 
@@ -48,6 +51,17 @@ def main():
         scale = LEVELS / (LEVELS - dropped)
         found = hashed_factors(keys, 1003, dropped - LEVELS // 2, scale, dtype)
         assert torch.equal(found, dropout_factors(keys, 1003, 0.6, dtype))
+    dense = torch.rand(NODES, NODES) * (torch.rand(NODES, NODES) < 0.2)
+    dense[3] = 0
+    dense[4] = torch.rand(NODES)
+    row, col = dense.nonzero().T
+    for value in (dense[row, col], None):
+        graph = CSRGraph.from_edge_index(torch.stack([col, row]), NODES, value)
+        expected = dense if value is not None else (dense > 0).float()
+        rows, cols = torch.randint(NODES, (LANES, 17)), torch.randint(NODES, (LANES, 300))
+        found = looked_up(graph, rows, cols)
+        assert torch.equal(found, expected[rows[:, :, None], cols[:, None, :]])
+        assert torch.equal(found, _Lookup.apply(rows, cols, graph))
     print("all kernels agree")
 
 

@@ -34,7 +34,10 @@ _OWN: dict[str, Any] = {"show_default": "the model's own"}
 def train(
     dataset: Dataset,
     model: Annotated[
-        str, typer.Option(help="The model: gcn, gat, mixhop, chebyshev, mlp, graphsage, fastgcn or asgcn.")
+        str,
+        typer.Option(
+            help="The model: gcn, gat, mixhop, chebyshev, mlp, graphsage, fastgcn or asgcn."
+        ),
     ] = "gcn",
     reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
     compare: Annotated[

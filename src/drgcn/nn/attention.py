@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.nn.sparse_pattern import SparsePattern
-from drgcn.nn.triton_available import triton_available
+from drgcn.triton_available import triton_available
 
 if triton_available():
     from drgcn.nn.attention_kernel import attention_backward as _cuda_backward

@@ -176,7 +176,7 @@ class GraphSAGE(ReweightedModel):
         return out if last and self.concat else F.relu(out)
 
     def _classify(self, h: Tensor) -> Tensor:
-        if not self.concat:
+        if self.bias is None:
             return h @ self.classifier
         return F.normalize(h, dim=-1) @ self.classifier + self.bias
 

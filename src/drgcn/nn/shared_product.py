@@ -57,7 +57,7 @@ def _side_by_side(
 ) -> tuple[Tensor, int]:
     x, lanes = pair
     if in_dims[0] is not None or in_dims[1] is None:
-        return product(*(v if d is None else v.movedim(d, 0) for v, d in zip(pair, in_dims))), 0
+        first = [v if d is None else v.movedim(d, 0) for v, d in zip(pair, in_dims, strict=True)]
+        return product(*first), 0
     columns = lanes.movedim(in_dims[1], 1).flatten(1)  # [d, lanes * k]
-    out = function.apply(x, columns)
-    return out.unflatten(1, (info.batch_size, -1)), 1
+    return function.apply(x, columns).unflatten(1, (info.batch_size, -1)), 1

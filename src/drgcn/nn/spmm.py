@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.sparse_pattern import SparsePattern
-from drgcn.nn.triton_available import triton_available
+from drgcn.triton_available import triton_available
 
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from drgcn.sampling.csr_graph import CSRGraph
 
+# One place per node, instead of sorting the entries, while that is not much more room.
+_NODES_PER_ENTRY = 8
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -52,7 +55,7 @@ class Candidates:
             square = listed.to(torch.float64)
         else:
             square = torch.where(listed, graph.value[entry].to(torch.float64).square(), 0)
-        if graph.num_cols <= capacity:
+        if graph.num_cols <= _NODES_PER_ENTRY * capacity:
             node = torch.arange(graph.num_cols, device=rows.device)
             return cls(node, square.new_zeros(graph.num_cols).scatter_add(0, col, square))
         # Beyond that, the work depends on the entries alone, however many nodes there are.

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.nn.triton_available import triton_available
 from drgcn.training.streams import random_16bit
+from drgcn.triton_available import triton_available
 
 LEVELS = 1 << 16
 
