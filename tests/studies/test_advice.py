@@ -88,6 +88,14 @@ def test_telling_features_that_are_quiet_are_told_from_loud_ones(planted):
     assert "on one scale already" in advise(even).paragraph
 
 
+@pytest.mark.parametrize(
+    "odd", [torch.rand(3), Data(x=["a"]), Data(x=torch.rand(4, 2).numpy()), Data(x=torch.rand(3))]
+)
+def test_features_of_another_kind_are_refused(odd):
+    with pytest.raises(InputError, match=r"tensor of shape \[nodes, d\]"):
+        advise(odd)
+
+
 def test_what_cannot_be_advised_on_is_refused():
     with pytest.raises(UndefinedStability, match="constant"):
         advise(torch.ones(5, 3))

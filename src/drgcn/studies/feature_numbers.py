@@ -71,6 +71,12 @@ def feature_numbers(source: Any) -> tuple[FeatureNumbers, Tensor]:
     single = isinstance(source, Data)
     if single and source.x is None:
         raise InputError("Expected data with node features `x`; found none.")
+    if single and (not isinstance(source.x, Tensor) or source.x.dim() != 2):
+        shape = list(source.x.shape) if hasattr(source.x, "shape") else "no shape"
+        raise InputError(
+            f"Expected node features `x` as a tensor of shape [nodes, d]; found "
+            f"{type(source.x).__name__} of {shape}. Use torch.as_tensor."
+        )
     if single and source.x.size(1) > _WIDEST:
         raise InputError(
             f"Expected at most {_WIDEST} feature dimensions; found {source.x.size(1)}."
