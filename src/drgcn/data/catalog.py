@@ -13,7 +13,16 @@ from drgcn.data.checksums import SHA256
 from drgcn.errors import InputError
 
 Family = Literal[
-    "planetoid", "refined", "gnn-benchmark", "heterophilous", "twitch", "ppi", "table", "planted"
+    "planetoid",
+    "refined",
+    "gnn-benchmark",
+    "heterophilous",
+    "twitch",
+    "ppi",
+    "reddit",
+    "table",
+    "planted",
+    "reddit-like",
 ]
 
 TWITCH_GRAPHS: Final = ("DE", "ENGB", "ES", "FR", "PTBR", "RU", "ZHTW")
@@ -193,6 +202,30 @@ def _ppi() -> Description:
     )
 
 
+def _reddit() -> Description:
+    saint = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
+    return Description(
+        name="reddit",
+        title="Reddit, posts of 41 communities that share commenters (11.6 million edges)",
+        family="reddit",
+        splits=("full", "graphsage"),
+        # NOTE[PAPER]: nothing is said of scaling; FastGCN and AS-GCN, whose scripts the paper's
+        # rows come from, divide each row by its signed sum. GraphSAGE standardises.
+        normalize="row",
+        licence="not stated; research use",
+        citation="Hamilton, Ying and Leskovec, Inductive Representation Learning on Large Graphs, "
+        "NeurIPS 2017",
+        home="https://github.com/GraphSAINT/GraphSAINT",
+        # The digests are not known, and the publishers' links need a browser.
+        files=tuple(PublishedFile(f"reddit/{name}", None) for name in saint),
+        other_files=tuple(
+            PublishedFile(f"reddit/{name}", None) for name in ("reddit.npz", "reddit_adj.npz")
+        ),
+        other_home="https://github.com/matenure/FastGCN/issues/8",
+        options=("counts",),
+    )
+
+
 def _table(name: str, title: str, per_class: tuple[int, int]) -> Description:
     return Description(
         name=name,
@@ -234,6 +267,20 @@ def _planted() -> Description:
     )
 
 
+def _reddit_like() -> Description:
+    return Description(
+        name="reddit-like",
+        title="Synthetic: a stand-in of Reddit's size; no number on it compares with Reddit's",
+        family="reddit-like",
+        splits=("full", "graphsage"),
+        normalize="row",
+        licence="none needed; made by this package",
+        citation="",
+        home="",
+        options=("counts", "scale", "seed"),
+    )
+
+
 _SHCHUR = "Shchur et al., Pitfalls of Graph Neural Network Evaluation, arXiv:1811.05868, 2018"
 
 _CATALOG: Final[Mapping[str, Description]] = MappingProxyType(
@@ -259,11 +306,13 @@ _CATALOG: Final[Mapping[str, Description]] = MappingProxyType(
             _heterophilous("squirrel-filtered", "Squirrel, Wikipedia pages without duplicates"),
             _twitch(),
             _ppi(),
+            _reddit(),
             _table("digits", "Digits, 8x8 images joined to their nearest neighbours", (20, 30)),
             _table("breast-cancer", "Breast cancer, cell measurements joined likewise", (20, 30)),
             # The smallest of wine's classes holds 48 bottles: 20 + 30 would leave no test.
             _table("wine", "Wine, chemical analyses joined likewise", (10, 10)),
             _planted(),
+            _reddit_like(),
         )
     }
 )
