@@ -16,7 +16,7 @@ from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.adjacency import normalized_adjacency
 from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, as_features, compress
+from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.gated_product import gated_product
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
 from drgcn.nn.reweighted_model import Layer, ReweightedModel
@@ -150,7 +150,8 @@ class LayerSampledGCN(ReweightedModel):
         h: Features = given
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(h)
-            out = gated_product(layer_input, weight, s)
+            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            out = gated_product(h, weight, s)
             if number > 1 or not self.dense_first:
                 out = spmm(propagation, out)
             h = out if number == len(self.weights) else F.relu(out)
@@ -167,14 +168,17 @@ class LayerSampledGCN(ReweightedModel):
         scores = self.node_scores(x)
         layers = self.sample_layers(batch, scores, sampler)
         rows = [batch, *(layer.nodes for layer in layers)]
+        real = [None, *(layer.real for layer in layers)]
         h = x[rows[-1]]
         extra = x.new_zeros(())
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
-            layer_input, s = enter(h)
+            # The rows at hand are one set further down than the layer's output, if it samples.
+            place = len(self.weights) - number
+            samples = number > 1 or not self.dense_first
+            layer_input, s = enter(h, weight=real[place + samples])
             h = F.dropout(layer_input, self.dropout, self.training)
             out = sent = gated_product(h, weight, s)
-            if number > 1 or not self.dense_first:
-                place = len(self.weights) - number
+            if samples:
                 matrix = self.sampled_matrix(layers[place], rows[place], scores)
                 out = matrix @ sent
                 if place == 0:

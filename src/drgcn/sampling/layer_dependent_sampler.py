@@ -48,7 +48,7 @@ class LayerDependentSampler:
             return layer
         got = layer.matrix.sum(1, keepdim=True)
         scale = torch.where(got == 0, 0, self._row_sums(rows)[:, None] / got)
-        return LayerSample(layer.nodes, layer.matrix * scale)
+        return LayerSample(layer.nodes, layer.matrix * scale, layer.real)
 
     def to(self, device: torch.device | str) -> LayerDependentSampler:
         """The same sampler on another device."""

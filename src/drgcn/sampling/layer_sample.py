@@ -21,10 +21,13 @@ class LayerSample:
         nodes: The nodes drawn ``[n]``; one drawn twice is listed twice.
         matrix: Weights ``[rows, n]``: entries of the propagation matrix, each times the factor
             of its draw.
+        real: Which places of ``nodes`` hold a draw ``[n]``; the others are there because there
+            were fewer nodes than draws, and send nothing. All of them if not given.
     """
 
     nodes: Tensor
     matrix: Tensor
+    real: Tensor | None = None
 
     @classmethod
     def of(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, factor: Tensor) -> LayerSample:
@@ -35,4 +38,5 @@ class LayerSample:
     @classmethod
     def drawn(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, draw: Draw) -> LayerSample:
         """The columns of those ``nodes`` that were drawn."""
-        return cls.of(graph, rows, nodes[draw.index], draw.factor)
+        layer = cls.of(graph, rows, nodes[draw.index], draw.factor)
+        return cls(layer.nodes, layer.matrix, draw.factor > 0)
