@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot, zeros
+from torch_geometric.utils import remove_self_loops
 
 from drgcn.nn.adjacency import normalized_adjacency
 from drgcn.nn.argument_checks import check_rates, check_sizes
@@ -104,7 +105,8 @@ class GraphSAGE(ReweightedModel):
     def prepare_training(self, data: Data) -> tuple[Any, ...]:
         """What :meth:`sampled` takes."""
         x = data.x if data.x.layout == torch.strided else data.x.to_dense()
-        return x, CSRGraph.from_edge_index(data.edge_index, data.num_nodes)
+        edge_index, _ = remove_self_loops(data.edge_index)  # as in the matrix of means
+        return x, CSRGraph.from_edge_index(edge_index, data.num_nodes)
 
     def forward(self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix) -> Tensor:
         """Class scores of every node, by all its neighbours.

@@ -1,0 +1,495 @@
+"""What FastGCN and AS-GCN share: exact and sampled passes, gates and norms, parameters."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.data import Data
+
+from drgcn.data import load
+from drgcn.nn import ASGCN, FastGCN, SparseMatrix, normalized_adjacency
+from drgcn.nn.layer_sampled_gcn import Propagated
+from drgcn.sampling import LayerSample
+
+from ..reference import adaptive_sampling, adjacency, layer_sampled, layouts
+from ..reference.gates import gate
+from ..reference.norms import norm as reference_norm
+from ..sampling.matrices import assert_mean, many
+from .matrices import random_matrix
+from .models import GATES, every_second_kept, gradients, lanes, randomized
+
+NODES, D, HIDDEN, CLASSES = 8, 6, 5, 3
+ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
+EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
+KINDS = {
+    "fastgcn": lambda **o: FastGCN(D, HIDDEN, CLASSES, **o),
+    "adapt": lambda **o: ASGCN(D, HIDDEN, CLASSES, **o),
+    "mix": lambda **o: ASGCN(D, HIDDEN, CLASSES, form="mix", **o),
+}
+KIND = pytest.mark.parametrize("kind", KINDS)
+REWEIGHT = pytest.mark.parametrize("reweight", GATES)
+NORM = pytest.mark.parametrize("norm", [None, "batch", "layer"])
+DEPTH = pytest.mark.parametrize("num_layers", [1, 2, 3])
+BATCH = torch.tensor([6, 0, 7])
+
+
+@pytest.fixture
+def x():
+    return random_matrix(NODES, D)
+
+
+@pytest.fixture
+def data(x):
+    return Data(x=x, edge_index=EDGES, num_nodes=NODES)
+
+
+def random_model(kind, **options):
+    return randomized(KINDS[kind](**options))
+
+
+def propagation(model):
+    a = adjacency.symmetric(adjacency.adjacency(EDGES.t().tolist(), NODES))
+    return a + np.eye(NODES) if getattr(model, "extra_identity", False) else a
+
+
+def parts(model):
+    """Weights, norms and gates of all layers, for the transcriptions."""
+    return (
+        [weight.detach().numpy() for weight in model.weights],
+        [reference_norm(layer.norm) for layer in model.inputs],
+        [gate(layer.gate) for layer in model.inputs],
+    )
+
+
+def scores_of(model):
+    return model.scores.detach().numpy() if isinstance(model, ASGCN) else None
+
+
+def reference(model, x):
+    divide = getattr(model, "divide_by_nodes", False)
+    arguments = (x.numpy(), propagation(model), *parts(model), model.dense_first)
+    return torch.from_numpy(layer_sampled.forward(*arguments, scores_of(model), divide))
+
+
+# The exact pass
+
+
+@KIND
+@DEPTH
+@NORM
+@REWEIGHT
+def test_the_exact_pass_equals_the_formula(x, data, kind, num_layers, norm, reweight):
+    options = {"num_layers": num_layers, "norm": norm, "reweight": reweight}
+    model = random_model(kind, dropout=0.5, **options).eval()
+    expected = reference(model, x)
+    for out in (model(x, EDGES), model(layouts.csr(x), EDGES), model(*model.prepare(data))):
+        torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("quirk", ["extra_identity", "divide_by_nodes"])
+@pytest.mark.parametrize("kind", ["adapt", "mix"])
+def test_quirks_of_the_original_equal_the_formula(x, kind, quirk):
+    model = random_model(kind, reweight="dr", **{quirk: True})
+    found = model(x, EDGES)
+    torch.testing.assert_close(found, reference(model, x), rtol=1e-10, atol=1e-10)
+    assert not torch.allclose(found, random_model(kind, reweight="dr")(x, EDGES))
+
+
+def test_dividing_by_nodes_changes_no_prediction_without_gates(x):
+    plain, divided = (random_model("adapt", divide_by_nodes=q) for q in (False, True))
+    torch.testing.assert_close(plain(x, EDGES), divided(x, EDGES) * NODES**2)
+
+
+@KIND
+@REWEIGHT
+def test_gradients_of_the_exact_pass_are_those_of_finite_differences(x, data, kind, reweight):
+    model = random_model(kind, reweight=reweight)
+    names = [name for name, _ in model.named_parameters()]
+    prepared = model.prepare(data)
+
+    def call(*values):
+        return torch.func.functional_call(model, dict(zip(names, values, strict=True)), prepared)
+
+    assert torch.autograd.gradcheck(call, tuple(model.parameters()))
+
+
+@KIND
+@NORM
+@REWEIGHT
+def test_sparse_and_dense_features_have_the_same_gradients(x, kind, norm, reweight):
+    model = random_model(kind, norm=norm, reweight=reweight)
+    expected = gradients(model(x, EDGES), model)
+    found = gradients(model(SparseMatrix.from_tensor(x), EDGES), model)
+    torch.testing.assert_close(found, expected)
+
+
+@KIND
+def test_edges_the_matrix_and_propagated_features_give_the_same_output(x, kind):
+    model = random_model(kind, reweight="dr")
+    adj = normalized_adjacency(EDGES, NODES, dtype=torch.float64)
+    torch.testing.assert_close(model(x, adj), model(x, EDGES))
+    if model.dense_first:
+        ready = Propagated(adj.to_dense() @ x)
+        torch.testing.assert_close(model(ready, adj), model(x, EDGES))
+
+
+@KIND
+def test_preparation_propagates_once_or_keeps_sparse_features_sparse(kind):
+    data = Data(x=torch.eye(NODES, D), edge_index=EDGES)
+    first, matrix = KINDS[kind]().prepare(data)
+    assert isinstance(first, SparseMatrix if kind == "adapt" else Propagated)
+    assert isinstance(matrix, SparseMatrix)
+    sparse = Data(x=data.x.to_sparse_csr(), edge_index=EDGES, num_nodes=NODES)
+    for given in (data, sparse):
+        table, _ = KINDS[kind]().prepare_training(given)
+        expected = data.x if kind == "adapt" else matrix.to_dense() @ data.x
+        torch.testing.assert_close(table, expected)
+
+
+@KIND
+def test_layers_hold_what_enters_and_what_comes_out(x, kind):
+    model = random_model(kind, num_layers=3, reweight="dr").eval()
+    layers = list(model.layers(x, EDGES))
+    assert torch.equal(layers[-1][2], model(x, EDGES))
+    assert layers[1][0] is layers[0][2]
+    first = propagation(model) @ x.numpy() if model.dense_first else x.numpy()
+    torch.testing.assert_close(layers[0][0], torch.from_numpy(first))
+    for (h, s, _), enter in zip(layers, model.inputs, strict=True):
+        torch.testing.assert_close(s, enter.gate.vector(h))  # the mean of all nodes
+
+
+@KIND
+@REWEIGHT
+def test_many_seeds_at_once_equal_a_loop(x, data, kind, reweight):
+    models = [randomized(KINDS[kind](reweight=reweight), seed).eval() for seed in range(3)]
+    inputs = models[0].prepare(data)
+    expected = torch.stack([model(*inputs) for model in models])
+    torch.testing.assert_close(lanes(models, *inputs), expected)
+
+
+# The pass on samples
+
+
+def fixed_samples(model, batch=BATCH, all_drawn=True):
+    """Nodes with repetitions and any weights, the same at every call."""
+    draw = torch.Generator().manual_seed(3)
+    layers, rows = [], batch
+    for _ in range(len(model.weights) - model.dense_first):
+        nodes = torch.randint(NODES, (5,), generator=draw)
+        matrix = torch.randn(len(rows), 5, generator=draw, dtype=torch.float64)
+        real = None
+        if not all_drawn:
+            real = torch.tensor([True, True, False, True, False])
+            matrix = matrix * real
+        layers.append(LayerSample(nodes, matrix, real))
+        rows = nodes
+    return layers
+
+
+def on_fixed_samples(model, data, **options):
+    """Scores and extra loss by the model, and by the transcription."""
+    table, sampler = model.prepare_training(data)
+    layers = fixed_samples(model, **options)
+    model.sample_layers = lambda *_: layers
+    found = model.sampled(BATCH, table, sampler)
+    sets = [BATCH.tolist(), *(layer.nodes.tolist() for layer in layers)]
+    matrices = [layer.matrix.numpy() for layer in layers]
+    if isinstance(model, ASGCN):
+        own, sent = (table.numpy() @ scores_of(model)).T
+        for place, matrix in enumerate(matrices):
+            for i, v in enumerate(sets[place]):
+                for j, u in enumerate(sets[place + 1]):
+                    matrix[i, j] *= max(own[v] + sent[u], 0.0) + 1
+    drawn = [np.ones(5) if layer.real is None else layer.real.numpy() for layer in layers]
+    arguments = (table.numpy(), sets[0], sets[1:], matrices, drawn)
+    expected, top = layer_sampled.sampled(*arguments, *parts(model), model.dense_first)
+    extra = 0.0
+    if isinstance(model, ASGCN) and layers:
+        divide = model.divide_variance
+        # Samples of five here, whatever the model would draw.
+        extra = model.variance * adaptive_sampling.variance(matrices[0], top, divide)
+    return found, (torch.from_numpy(expected), extra)
+
+
+@KIND
+@DEPTH
+@NORM
+@REWEIGHT
+def test_a_given_sample_is_passed_through_as_the_formula_says(
+    data, kind, num_layers, norm, reweight
+):
+    """Gates and batch norms in training look at the rows that enter the layer."""
+    options = {"num_layers": num_layers, "norm": norm, "reweight": reweight, "count": 5}
+    model = random_model(kind, **options)
+    (out, extra), (expected, expected_extra) = on_fixed_samples(model, data)
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+    assert extra.item() == pytest.approx(expected_extra, rel=1e-10)
+
+
+@KIND
+@pytest.mark.parametrize("norm", [None, "layer"])
+def test_places_without_a_draw_are_not_pooled(data, kind, norm):
+    model = random_model(kind, reweight="dr", norm=norm, count=5)
+    (out, _), (expected, _) = on_fixed_samples(model, data, all_drawn=False)
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_more_draws_than_nodes_change_no_mean(data):
+    """FastGCN on a batch with few neighbours: the gates see the neighbours and nobody else."""
+    batch = torch.tensor([0])
+    model = random_model("fastgcn", reweight="dr", count=NODES)
+    table, sampler = model.prepare_training(data)
+    senders = torch.tensor(sorted({0, *EDGES[0, EDGES[1] == 0].tolist()}))
+    adj = normalized_adjacency(EDGES, NODES, dtype=torch.float64).to_dense()
+    exact = LayerSample(senders, adj[batch][:, senders])
+    found, _ = model.sampled(batch, table, sampler)
+    model.sample_layers = lambda *_: [exact]
+    torch.testing.assert_close(found, model.sampled(batch, table, sampler)[0])
+
+
+@KIND
+@REWEIGHT
+def test_gradients_of_a_given_sample_are_those_of_finite_differences(data, kind, reweight):
+    model = random_model(kind, reweight=reweight, count=5)
+    table, sampler = model.prepare_training(data)
+    layers = fixed_samples(model)
+    model.sample_layers = lambda *_: layers
+    names = [name for name, _ in model.named_parameters()]
+    model.forward = model.sampled
+
+    def call(*values):
+        state = dict(zip(names, values, strict=True))
+        return torch.func.functional_call(model, state, (BATCH, table, sampler))
+
+    assert torch.autograd.gradcheck(call, tuple(model.parameters()))
+
+
+LINEAR_TOP = {
+    "fastgcn": {"num_layers": 2, "count": 3},
+    "adapt": {"num_layers": 1, "count": 3},
+    "mix": {"num_layers": 2, "count": 3},
+}
+
+
+@KIND
+def test_sampled_scores_and_gradients_are_those_of_the_whole_graph_on_average(x, data, kind):
+    """Where the one sampled layer is linear, in what enters it and in its weights, the mean over
+    samples is exact; its gradients by all parameters likewise."""
+    model = random_model(kind, **LINEAR_TOP[kind])
+    table, sampler = model.prepare_training(data)
+    factors = torch.randn(len(BATCH), CLASSES, dtype=torch.float64)
+    state = {name: value.detach() for name, value in model.named_parameters()}
+
+    def work(parameters):
+        model.forward = model.sampled
+        out, _ = torch.func.functional_call(model, parameters, (BATCH, table, sampler))
+        return (out * factors).sum(), out
+
+    found, scores = many(lambda: torch.func.grad(work, has_aux=True)(state), 20_000)
+    del model.forward
+    exact = model(x, EDGES)[BATCH]
+    assert_mean(scores, exact.detach())
+    expected = torch.autograd.grad((exact * factors).sum(), list(model.parameters()))
+    for gradient, name in zip(expected, state, strict=True):
+        assert_mean(found[name], gradient)
+
+
+@KIND
+def test_samples_of_everything_give_the_exact_scores(x, data, kind):
+    """FastGCN takes all candidates for certain; two layers of AS-GCN come close with very many
+    draws of each."""
+    model = random_model(kind, num_layers=2, count=NODES if kind == "fastgcn" else 3000)
+    inputs, exact = model.prepare_training(data), model(x, EDGES)[BATCH]
+    mean = sum(model.sampled(BATCH, *inputs)[0] for _ in range(10)) / 10
+    share = 1e-12 if kind == "fastgcn" else 0.05
+    assert (mean - exact).norm() < share * exact.norm()
+
+
+@KIND
+def test_lower_layers_are_told_that_their_rows_may_repeat(data, kind):
+    model = random_model(kind, num_layers=3, count=4)
+    table, sampler = model.prepare_training(data)
+    seen, sample = [], type(sampler).sample
+
+    def noted(self, *arguments, distinct=True):
+        seen.append((arguments[0], distinct))
+        return sample(self, *arguments, distinct=distinct)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(sampler), "sample", noted)
+        layers = model.sample_layers(BATCH, model.node_scores(table), sampler)
+    assert [distinct for _, distinct in seen] == [True, False, False][: len(layers)]
+    assert len(layers) == (2 if model.dense_first else 3)
+    assert torch.equal(seen[0][0], BATCH)
+    assert torch.equal(seen[1][0], layers[0].nodes)
+
+
+@KIND
+@NORM
+@REWEIGHT
+def test_a_step_on_samples_of_many_seeds_equals_a_loop(data, kind, norm, reweight):
+    models = [randomized(KINDS[kind](norm=norm, reweight=reweight, count=5), s) for s in range(3)]
+    table, sampler = models[0].prepare_training(data)
+    batches = torch.tensor([[0, 1, 2], [7, 3, 4], [5, 6, 0]])
+    layers = [fixed_samples(models[0], batch) for batch in batches]
+    for model, own in zip(models, layers, strict=True):
+        model.sample_layers = lambda *_, own=own: own
+    expected = [m.sampled(b, table, sampler) for m, b in zip(models, batches, strict=True)]
+    model = randomized(KINDS[kind](norm=norm, reweight=reweight, count=5))
+    model.forward = model.sampled
+    states = torch.func.stack_module_state(models)
+    stacked = [
+        (torch.stack([a.nodes for a in same]), torch.stack([a.matrix for a in same]))
+        for same in zip(*layers, strict=True)
+    ]
+
+    def call(parameters, buffers, batch, *given):
+        model.sample_layers = lambda *_: [LayerSample(*one) for one in given]
+        state = (parameters, buffers)
+        return torch.func.functional_call(model, state, (batch, table, sampler))
+
+    out, extra = torch.vmap(call)(*states, batches, *stacked)
+    torch.testing.assert_close(out, torch.stack([scores for scores, _ in expected]))
+    torch.testing.assert_close(extra, torch.stack([more for _, more in expected]))
+
+
+@KIND
+def test_isolated_nodes_and_no_edges_at_all_stay_finite(x, kind):
+    model = random_model(kind, reweight="dr", norm="layer", count=4)
+    for edges in (EDGES, EDGES[:, :0]):
+        data = Data(x=x, edge_index=edges, num_nodes=NODES)
+        out = model(x, edges)
+        sampled, extra = model.sampled(torch.tensor([7]), *model.prepare_training(data))
+        for found in (out, sampled, extra, *gradients(out, model)):
+            assert found.isfinite().all()
+
+
+# Dropout
+
+
+@KIND
+def test_dropout_acts_on_the_clean_input_of_every_layer(x, data, kind, monkeypatch):
+    seen = every_second_kept(monkeypatch)
+    model = random_model(kind, dropout=0.5, reweight="dr", count=5)
+    table, sampler = model.prepare_training(data)
+    layers = fixed_samples(model)
+    model.sample_layers = lambda *_: layers
+    dropped, _ = model.sampled(BATCH, table, sampler)
+    assert [values.shape for values in seen] == [(5, D), (5, HIDDEN)]
+    assert torch.equal(seen[0], table[layers[-1].nodes])
+    model.eval()
+    assert not torch.allclose(dropped, model.sampled(BATCH, table, sampler)[0])
+    assert len(seen) == 2
+
+
+@KIND
+@pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
+def test_dropout_acts_in_exact_training_too_and_not_in_evaluation(x, kind, layout):
+    model, without = (random_model(kind, dropout=p, reweight="dr") for p in (0.5, 0.0))
+    assert not torch.allclose(model(layout(x), EDGES), without(layout(x), EDGES))
+    assert torch.equal(model.eval()(layout(x), EDGES), without(layout(x), EDGES))
+    (_, training, _), _ = model.train().layers(layout(x), EDGES)
+    (_, evaluation, _), _ = model.eval().layers(layout(x), EDGES)
+    assert torch.equal(training, evaluation)  # gates pool before dropout
+
+
+# Batch norm
+
+
+@KIND
+def test_batch_norm_remembers_the_rows_that_entered(data, kind):
+    model = random_model(kind, norm="batch", count=5)
+    table, sampler = model.prepare_training(data)
+    layers = fixed_samples(model)
+    model.sample_layers = lambda *_: layers
+    before = model.inputs[0].norm.running_mean.clone()
+    model.sampled(BATCH, table, sampler)
+    mean = table[layers[-1].nodes].mean(0)
+    torch.testing.assert_close(model.inputs[0].norm.running_mean, 0.9 * before + 0.1 * mean)
+
+
+# Parameters
+
+
+@KIND
+@NORM
+@REWEIGHT
+def test_regularised_are_the_first_weights_and_the_gates(kind, norm, reweight):
+    model = KINDS[kind](num_layers=3, norm=norm, reweight=reweight)
+    names = {id(p): name for name, p in model.named_parameters()}
+    found = sorted(names[id(p)] for p in model.regularized_parameters())
+    gates = [n for n in names.values() if ".gate." in n]
+    assert found == sorted(["weights.0", *gates])
+    assert len(gates) == {"dr": 12, "static": 3, "constant": 0, None: 0}[reweight]
+
+
+@KIND
+@NORM
+@REWEIGHT
+def test_same_seed_resets_to_the_same_parameters(x, kind, norm, reweight):
+    model = KINDS[kind](norm=norm, reweight=reweight)
+    torch.manual_seed(3)
+    model.reset_parameters()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model(x.float(), EDGES)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.manual_seed(3)
+    model.reset_parameters()
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@KIND
+def test_weights_start_as_glorot_says_and_no_layer_has_a_bias(kind):
+    torch.manual_seed(0)
+    make = {"fastgcn": FastGCN}.get(kind, ASGCN)
+    model = make(400, 300, 200)
+    assert not any("bias" in name for name, _ in model.named_parameters())
+    for weight in (weight.detach() for weight in model.weights):
+        bound = (6 / sum(weight.shape)) ** 0.5
+        assert 0.98 * bound < float(weight.abs().max()) <= bound
+        assert abs(float(weight.std()) - bound / 3**0.5) < 0.01 * bound
+
+
+@KIND
+@pytest.mark.parametrize("reweight", [None, "dr"])
+def test_loss_falls_in_a_plain_loop_over_batches(kind, reweight):
+    data = load("planted", nodes=200, features=16, labels_per_class=20, val_per_class=20)
+    torch.manual_seed(0)
+    make = {"fastgcn": FastGCN}.get(kind, ASGCN)
+    options = {"form": kind} if make is ASGCN else {}
+    model = make(16, 16, 4, reweight=reweight, count=60, **options)
+    table, sampler = model.prepare_training(data)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    nodes = data.train_mask.nonzero().flatten()
+
+    def exact_loss():
+        return F.cross_entropy(model(data.x, data.edge_index)[nodes], data.y[nodes]).item()
+
+    before = exact_loss()
+    for _ in range(60):
+        batch = nodes[torch.randperm(len(nodes))[:40]]
+        out, extra = model.sampled(batch, table, sampler)
+        optimizer.zero_grad()
+        (F.cross_entropy(out, data.y[batch]) + extra).backward()
+        optimizer.step()
+    assert exact_loss() < 0.7 * before
+
+
+# Errors
+
+
+@KIND
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "num_layers >= 1; found 0"),
+        ({"count": 0}, "count >= 1; found 0"),
+        ({"dropout": 1.0}, r"dropout rate in \[0, 1\); found 1.0"),
+        ({"norm": "group"}, "norm to be one of .* found 'group'"),
+        ({"reweight": True}, "reweight to be one of .* found True"),
+    ],
+)
+def test_impossible_arguments_are_refused(kind, options, message):
+    with pytest.raises(ValueError, match=message):
+        KINDS[kind](**options)
