@@ -1,5 +1,8 @@
+import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
+from scipy import stats
 
 from drgcn.training.seeded_randomness import SeededRandomness
 
@@ -84,3 +87,84 @@ def test_lanes_have_masks_of_their_own_under_vmap():
     together = torch.vmap(one)(keys)
     assert torch.equal(together[0], one(keys[0]))
     assert torch.equal(together[1], one(keys[1]))
+
+
+# Uniform numbers
+
+
+def uniform(*size, key=1, **options):
+    with SeededRandomness(torch.tensor(key)):
+        return torch.rand(*size, **options)
+
+
+def test_uniform_numbers_come_from_the_key_alone():
+    torch.manual_seed(0)
+    first = uniform(1000)
+    state = torch.random.get_rng_state()
+    torch.manual_seed(1)
+    assert torch.equal(first, uniform(1000))
+    torch.manual_seed(0)
+    uniform(1000)
+    assert torch.equal(state, torch.random.get_rng_state())  # torch's generator is not moved
+    assert not torch.equal(first, uniform(1000, key=2))
+
+
+def test_two_draws_in_one_pass_differ():
+    with SeededRandomness(torch.tensor(1)):
+        first, second = torch.rand(100), torch.rand(100)
+    assert not torch.equal(first, second)
+    assert abs(float(torch.corrcoef(torch.stack([first, second]))[0, 1])) < 0.4
+
+
+def test_sizes_may_be_given_in_every_way_of_torch():
+    expected = uniform(2, 3)
+    for size in ((2, 3), [2, 3], torch.Size([2, 3])):
+        assert torch.equal(uniform(size), expected)
+        assert torch.equal(uniform(size=size), expected)
+    assert uniform(()).shape == ()
+    assert uniform(0).shape == (0,)
+    assert uniform(3, requires_grad=True).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_numbers_have_the_type_asked_for_and_stay_below_one(dtype):
+    numbers = uniform(200_000, dtype=dtype)
+    assert numbers.dtype is dtype
+    assert float(numbers.min()) >= 0
+    assert float(numbers.max()) < 1
+    exact = numbers.double()
+    assert abs(float(exact.mean()) - 0.5) < 0.003  # half a step of bfloat16 is 0.002
+
+
+def test_numbers_are_uniform():
+    for dtype in (torch.float64, torch.float32):
+        numbers = uniform(1 << 18, dtype=dtype).double().numpy()
+        assert stats.kstest(numbers, "uniform").pvalue > 1e-4
+        assert abs(numbers.mean() - 0.5) < 4 * (1 / 12 / len(numbers)) ** 0.5
+        assert abs(numbers.var() - 1 / 12) < 4 * (1 / 180 / len(numbers)) ** 0.5
+        last = (numbers * 2**24).astype(np.int64) & 1  # the smallest digits too
+        assert abs(last.mean() - 0.5) < 4 * 0.5 / len(numbers) ** 0.5
+
+
+def test_a_generator_or_memory_of_the_callers_own_is_left_to_torch():
+    torch.manual_seed(3)
+    generator = torch.Generator().manual_seed(5)
+    found = uniform(4, generator=generator)
+    assert torch.equal(found, torch.rand(4, generator=torch.Generator().manual_seed(5)))
+    memory = torch.empty(4)
+    assert uniform(4, out=memory) is memory
+    assert torch.equal(memory, torch.rand(4, generator=torch.Generator().manual_seed(3)))
+    assert torch.equal(uniform(4, generator=None), uniform(4))  # none is not one
+
+
+def test_lanes_draw_the_numbers_they_draw_alone():
+    def one(key):
+        with SeededRandomness(key):
+            torch.rand(3)
+            return torch.rand(5, 2), F.dropout(torch.ones(50))
+
+    keys = torch.tensor([1, 2, -7])
+    together = torch.vmap(one)(keys)
+    for lane, key in enumerate(keys):
+        for ours, alone in zip(together, one(key), strict=True):
+            assert torch.equal(ours[lane], alone)

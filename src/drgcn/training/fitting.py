@@ -22,6 +22,8 @@ from drgcn.training.stopping import BestValidation, StoppingRule
 from drgcn.training.task import Inductive, Prepare, Task
 from drgcn.training.trainer import CURVES, Trainer
 
+_STATE = 2  # what a checkpoint holds; one of another state is not gone on from
+
 
 def fit(
     make_model: Callable[[], torch.nn.Module],
@@ -133,7 +135,7 @@ def fit(
         seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
     blocks = seed_blocks(seeds, device, seeds_at_once)
     training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
-    settings = (*training, graphs_per_step, inductive, batch_size)
+    settings = (_STATE, *training, graphs_per_step, inductive, batch_size)
     fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
     loop = EpochLoop(
         epochs,
@@ -213,6 +215,13 @@ def _fingerprint(
         model = make_model()
     digest.update(repr(model).encode())
     for module in model.modules():  # dropout rates and the like are seldom printed
-        facts = {k: v for k, v in vars(module).items() if isinstance(v, int | float | str)}
+        facts = {k: v for k, v in vars(module).items() if _is_plain(v)}
         digest.update(repr(sorted(facts.items())).encode())
     return digest.hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value prints the same in every process: numbers, words, and tuples of them."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str)

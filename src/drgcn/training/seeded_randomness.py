@@ -40,7 +40,9 @@ class SeededRandomness(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.dropout:
             return self._dropout(*args, **kwargs)
-        if func is torch.rand and kwargs.get("generator") is None:
+        # Whoever brings a generator or the memory wants that very one.
+        own = any(kwargs.get(name) is not None for name in ("generator", "out"))
+        if func is torch.rand and not own:
             return self._rand(*args, **kwargs)
         return func(*args, **kwargs)
 
@@ -52,10 +54,19 @@ class SeededRandomness(TorchFunctionMode):
         factor = dropout_factors(self._next(), input.numel(), p, input.dtype).view(input.shape)
         return input.mul_(factor) if inplace else input * factor
 
-    def _rand(self, *size: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    def _rand(
+        self,
+        *numbers: Any,
+        size: Any = None,
+        dtype: torch.dtype | None = None,
+        requires_grad: bool = False,
+        **_: Any,
+    ) -> Tensor:
+        size = numbers if size is None else size
         shape = torch.Size(size[0] if size and not isinstance(size[0], int) else size)
         dtype = dtype or torch.get_default_dtype()
-        return random_uniform(self._next(), shape.numel(), dtype).view(shape)
+        drawn = random_uniform(self._next(), shape.numel(), dtype).view(shape)
+        return drawn.requires_grad_() if requires_grad else drawn
 
     def _next(self) -> Tensor:
         self.calls += 1

@@ -15,6 +15,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _CALL = 0x2545F4914F6CDD1D
 SPREAD = 0xD1342543DE82EF95
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
+_MANTISSA = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 _STREAMS = {"initialisation": 1, "dropout": 2, "batches": 3}
 
 
@@ -54,7 +55,7 @@ def random_16bit(key: Tensor, count: int) -> Tensor:
 
 def random_uniform(key: Tensor, count: int, dtype: torch.dtype) -> Tensor:
     """``count`` numbers, uniform on ``[0, 1)``, from each of the keys ``[...]``."""
-    bits = 53 if dtype == torch.float64 else 24  # what fits the mantissa: never rounds up to 1
+    bits = _MANTISSA[dtype]  # as many as it holds: nothing rounds up to 1
     counter = torch.arange(count, device=key.device)
     number = _shift(mix(counter + key[..., None]), _BITS - bits)
     return number.to(dtype) * 2.0**-bits
