@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import GAT, GCN, MLP, ChebNet, MixHop
+from drgcn.nn import ASGCN, GAT, GCN, MLP, ChebNet, FastGCN, GraphSAGE, MixHop
 from drgcn.studies.building import build
 from drgcn.studies.recipes import MODELS, recipe
 
@@ -14,9 +14,12 @@ from drgcn.studies.recipes import MODELS, recipe
 SHAPES = {
     **{"cora": (1433, 7), "citeseer": (3703, 6), "pubmed": (500, 3), "corar": (302, 7)},
     **{"citeseerr": (768, 6), "ppi": (50, 121), "wine": (13, 3), "digits": (64, 10)},
-    **{"planted": (32, 4), "twitch": (128, 2), "mine": (5, 11)},
+    **{"planted": (32, 4), "twitch": (128, 2), "mine": (5, 11), "reddit": (602, 41)},
 }
-CLASSES = {"gcn": GCN, "gat": GAT, "mixhop": MixHop, "chebyshev": ChebNet, "mlp": MLP}
+CLASSES = {
+    **{"gcn": GCN, "gat": GAT, "mixhop": MixHop, "chebyshev": ChebNet, "mlp": MLP},
+    **{"graphsage": GraphSAGE, "fastgcn": FastGCN, "asgcn": ASGCN},
+}
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
@@ -56,7 +59,7 @@ def test_settings_reach_the_model():
     assert cheb.convs[0].weight.numel() == 3 * 1433 * 16  # orders 0 to 2
 
 
-@pytest.mark.parametrize("model", ["gat", "mixhop", "chebyshev", "mlp"])
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "gcn"])
 def test_pre_activation_is_for_gcn_alone(model):
     with pytest.raises(InputError, match=f"pre-activation with gcn alone; found {model}"):
         build(recipe("cora", "public", model, pre_activation=True), graph("cora"))
@@ -86,6 +89,12 @@ def test_an_option_cannot_make_a_row_into_another(name):
         ("mixhop", {"hidden_channels": 8}, "one width per power"),
         ("mixhop", {"readout_channels": [1, 1, 0]}, "multiple of the number of classes"),
         ("chebyshev", {"K": -1}, "order K >= 0"),
+        ("graphsage", {"fan_outs": [10]}, "one fan-out per layer, 2; found [10]"),
+        ("graphsage", {"form": "gcn"}, "the form 'concat' or 'simple'"),
+        ("fastgcn", {"sampler": "uniform"}, "'importance' or 'layer-dependent'"),
+        ("fastgcn", {"count": 0}, "count >= 1; found 0"),
+        ("asgcn", {"form": "sampled"}, "the form 'adapt' or 'mix'"),
+        ("asgcn", {"max_degree": 0}, "max_degree >= 1; found 0"),
     ],
 )
 def test_arguments_a_model_does_not_take_are_one_clear_error(model, options, words):

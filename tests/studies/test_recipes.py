@@ -1,9 +1,13 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
+from drgcn.studies.building import build
 from drgcn.studies.experiment import Experiment, departures
 from drgcn.studies.recipes import MODELS, recipe, unusual
 from drgcn.studies.run_record import load_records
@@ -77,6 +81,83 @@ def test_the_order_of_chebyshev_is_that_of_the_quoted_number():
     assert found == [2, 3]
 
 
+# Models that sample: values, and the classes' own defaults, as they reach the model
+
+
+def built(dataset, model):
+    """The model of a recipe, and how it is trained."""
+    features, classes = {"pubmed": (500, 3), "reddit": (602, 41)}.get(dataset, (1433, 7))
+    info = SimpleNamespace(classes=classes)
+    x = torch.zeros(2, features)
+    e = recipe(dataset, "full", model)
+    return build(e, Data(x=x, dataset=info)), e
+
+
+@pytest.mark.parametrize("dataset", ["cora", "citeseer", "corar", "citeseerr", "pubmed"])
+def test_asgcn_is_trained_as_its_code_and_the_paper_say(dataset):
+    model, e = built(dataset, "asgcn")
+    assert (e.lr, e.hidden_channels, e.weight_decay, e.dropout) == (0.001, 16, 5e-4, 0.0)
+    assert (e.batch_size, e.epochs, e.inductive) == (256, 800, "train")
+    assert (e.optimizer, e.num_layers, stopping_rule(e)) == ("adam", 2, BestValidation())
+    assert not model.dense_first  # both layers are sampled
+    assert (model.variance, model.max_degree) == (0.5, 32)
+    assert model.count == (256 if dataset == "pubmed" else 128)
+    assert model.extra_identity == (dataset == "pubmed")
+
+
+def test_asgcn_on_reddit_is_trained_as_its_code_and_the_paper_say():
+    for dataset in ("reddit", "reddit-like"):
+        model, e = built(dataset, "asgcn")
+        assert (e.lr, e.hidden_channels, e.weight_decay, e.dropout) == (0.01, 128, 1e-4, 0.0)
+        assert (e.batch_size, e.epochs, e.inductive) == (256, 200, "train")
+        assert model.dense_first
+        assert (model.variance, model.max_degree, model.count) == (0.5, 64, 512)
+        assert not model.extra_identity
+
+
+@pytest.mark.parametrize("dataset", ["cora", "pubmed", "reddit"])
+def test_asgcn_keeps_the_codes_quirks_but_one(dataset):
+    """Dividing by the number of nodes at inference would give Dr another mean than in training."""
+    model, _ = built(dataset, "asgcn")
+    assert (model.drop_duplicates, model.swap_scores, model.divide_variance) == (True,) * 3
+    assert not model.divide_by_nodes
+
+
+@pytest.mark.parametrize("dataset", ["cora", "citeseer", "corar", "citeseerr", "pubmed"])
+def test_fastgcn_is_trained_as_its_code_and_the_paper_say(dataset):
+    model, e = built(dataset, "fastgcn")
+    assert (e.lr, e.hidden_channels, e.weight_decay, e.dropout) == (0.01, 16, 5e-4, 0.0)
+    assert (e.epochs, e.inductive, e.optimizer) == (200, "apart", "adam")
+    assert (model.count, model.kind, model.candidates) == (400, "importance", "rows")
+    assert (model.power, model.replace, model.renormalize) == (1, False, True)
+
+
+def test_fastgcn_on_reddit_is_trained_as_its_code_and_the_paper_say():
+    model, e = built("reddit", "fastgcn")
+    assert (e.lr, e.hidden_channels, e.weight_decay, e.dropout) == (0.01, 128, 1e-4, 0.0)
+    assert (e.batch_size, e.epochs, e.inductive) == (256, 200, "train")
+    assert model.count == 512
+
+
+@pytest.mark.parametrize("dataset", ["cora", "citeseer", "corar", "citeseerr", "pubmed"])
+def test_graphsage_is_trained_as_graphsage_simple(dataset):
+    model, e = built(dataset, "graphsage")
+    assert (e.optimizer, e.lr, e.weight_decay, e.dropout) == ("sgd", 0.7, 0.0, 0.0)
+    assert (e.hidden_channels, e.num_layers, e.inductive) == (128, 2, None)
+    assert e.batch_size == (1024 if dataset == "pubmed" else 256)
+    assert (model.concat, model.fan_outs, model.replace) == (False, (10, 10), False)
+    assert model.bias is None
+
+
+def test_graphsage_on_reddit_is_trained_as_its_authors_code():
+    model, e = built("reddit", "graphsage")
+    assert (e.optimizer, e.lr, e.weight_decay, e.dropout) == ("adam", 0.01, 0.0, 0.0)
+    assert (e.batch_size, e.epochs, e.inductive) == (512, 10, "train")
+    assert (model.concat, model.fan_outs) == (True, (10, 25))
+    assert model.weights[0].shape == (602, 256)  # two halves of 128
+    assert model.bias.shape == (41,)
+
+
 def test_changes_win_over_the_usual():
     e = recipe("cora", "public", "gat", dropout=0.1, reweight="dr", rule="best-validation")
     assert (e.dropout, e.reweight, e.rule, e.lr) == (0.1, "dr", "best-validation", 0.005)
@@ -85,7 +166,7 @@ def test_changes_win_over_the_usual():
 
 
 def test_unknown_models_are_refused():
-    with pytest.raises(InputError, match="gcn, gat, mixhop, chebyshev, mlp; found 'sage'"):
+    with pytest.raises(InputError, match=f"{', '.join(MODELS)}; found 'sage'"):
         recipe("cora", "public", "sage")
 
 
@@ -114,6 +195,9 @@ def test_nothing_is_unusual_about_a_recipe(model):
         ("chebyshev", {"hidden_channels": 64}, "hidden channels 64"),
         ("mixhop", {"lr": 0.5, "lr_cut_every": None}, "lr 0.5, lr cut every None"),
         ("mlp", {"optimizer": "sgd"}, "optimizer sgd"),
+        ("gcn", {"inductive": "train"}, "inductive train"),
+        ("fastgcn", {"inductive": None}, "inductive None"),
+        ("asgcn", {"batch_size": 512, "reweight": "dr"}, "batch size 512"),
     ],
 )
 def test_what_departs_from_a_recipe_is_said(model, changes, words):
@@ -155,6 +239,9 @@ def test_committed_records_are_still_found_by_their_names(request):
         {"watch": "loss"},
         {"lr_cut_every": 40},
         {"graphs_per_step": 2},
+        {"inductive": "train"},
+        {"inductive": "apart"},
+        {"batch_size": 256},
     ],
 )
 def test_every_new_setting_changes_the_identity(change):

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
@@ -9,7 +10,7 @@ from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.layer_stability import layer_states
 from drgcn.studies.recipes import MODELS, recipe
-from drgcn.studies.run_record import load_records
+from drgcn.studies.run_record import RunRecord, load_records
 from drgcn.studies.runner import run
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 
@@ -196,3 +197,60 @@ def test_settings_of_an_experiment_reach_the_training(tiny, tmp_path, monkeypatc
     assert seen["optimizer"] is torch.optim.Adam
     assert seen["schedule"] is None
     assert isinstance(seen["rule"], Patience)
+
+
+# Models that sample
+
+
+@pytest.mark.parametrize("reweight", [None, "dr"])
+@pytest.mark.parametrize("model", ["graphsage", "fastgcn", "asgcn"])
+def test_a_record_of_a_model_that_samples_is_read_again(tiny, tmp_path, model, reweight):
+    e = recipe("planted", "random", model, reweight=reweight, epochs=4, batch_size=8)
+    outcome = run(e, tiny, [0, 3], tmp_path)
+    record = RunRecord.read(outcome.paths[0])
+    assert record.experiment == e
+    assert record.seeds == outcome.seeds
+    assert (record.experiment.batch_size, record.experiment.inductive) == (8, e.inductive)
+    for result in record.seeds.values():
+        assert len(result.k) == len(result.saturation) == (2 if reweight else 0)
+        assert all(k > 0 for k in result.k)
+    assert run(e, tiny, [0, 3], tmp_path).trained == ()
+    again = run(e, tiny, [3], tmp_path / "other")
+    assert again.seeds[3] == outcome.seeds[3]
+
+
+@pytest.mark.parametrize(("model", "apart"), [("asgcn", False), ("fastgcn", True)])
+def test_k_of_a_model_that_samples_is_taken_where_it_is_tested(
+    tiny, tmp_path, monkeypatch, model, apart
+):
+    """On every node of the whole graph; of FastGCN on the graph without validation nodes."""
+    seen = []
+
+    def noted(model, inputs):
+        seen.append(model)
+        return layer_states(model, inputs)
+
+    monkeypatch.setattr(runner, "layer_states", noted)
+    e = recipe("planted", "random", model, reweight="dr", epochs=4, batch_size=8)
+    outcome = run(e, tiny, [0], tmp_path)
+    x, edges = tiny.x, tiny.edge_index
+    if apart:
+        kept = tiny.train_mask | tiny.test_mask
+        assert not kept.all()
+        x, (edges, _) = x[kept], subgraph(kept, edges, relabel_nodes=True)
+    expected = [stability_k(h, s) for h, s, _ in seen[0].layers(x, edges)]
+    assert outcome.seeds[0].k == pytest.approx(expected, abs=1e-3)
+
+
+def test_batches_and_what_is_seen_reach_the_training(tiny, tmp_path, monkeypatch):
+    seen = {}
+
+    def noted(*args, **options):
+        seen.update(options)
+        return fit(*args, **options)
+
+    monkeypatch.setattr(runner, "fit", noted)
+    run(recipe("planted", "random", "fastgcn", epochs=2, batch_size=7), tiny, [0], tmp_path)
+    assert (seen["batch_size"], seen["inductive"]) == (7, "apart")
+    run(recipe("planted", "random", epochs=2, inductive="train"), tiny, [0], tmp_path)
+    assert (seen["batch_size"], seen["inductive"]) == (None, "train")
