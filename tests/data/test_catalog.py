@@ -34,10 +34,11 @@ def test_every_entry_describes_itself_completely() -> None:
         assert entry.licence
         assert entry.default_split == entry.splits[0]
         assert len(set(entry.splits)) == len(entry.splits)
-        assert name == "planted" or (entry.home.startswith("https://") and entry.citation)
+        made = name in ("planted", "reddit-like")
+        assert made or (entry.home.startswith("https://") and entry.citation)
         assert bool(entry.other_files) == bool(entry.other_home)
         for file in entry.files + entry.other_files:
-            assert len(file.sha256 or "") == (0 if name == "ppi" else 64)
+            assert len(file.sha256 or "") == (0 if name in ("ppi", "reddit") else 64)
             assert file.url is None or file.url.startswith("https://")
 
 

@@ -10,7 +10,7 @@ from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention import attention_coefficients
 from drgcn.training import StepwiseDecay, fit
 from drgcn.training.dropout_factors import dropout_factors
-from drgcn.training.epoch_runner import EpochRunner
+from drgcn.training.recorded import Recorded
 
 pytestmark = [
     pytest.mark.gpu,
@@ -64,7 +64,7 @@ def test_replayed_epochs_equal_eager_epochs(data, monkeypatch):
         return fit(make, data, range(4), epochs=50, device="cuda")
 
     replayed = run()
-    monkeypatch.setattr(EpochRunner, "_record", lambda self: setattr(self, "recordable", False))
+    monkeypatch.setattr(Recorded, "_record", lambda self: setattr(self, "recordable", False))
     eager = run()
     for a, b in zip(replayed.curves["train_loss"], eager.curves["train_loss"], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

@@ -138,13 +138,13 @@ def test_every_step_of_an_epoch_has_dropout_of_its_own(monkeypatch):
     edges = twins.edge_index[:, inside]
     twins.edge_index = torch.cat([edges, edges + 9, twins.edge_index[:, beyond]], dim=1)
     seen = []
-    step = Trainer._full_step
+    step = Trainer._descend
 
-    def noted(self, part, keys):
-        seen.append(step(self, part, keys))
-        return seen[-1]
+    def noted(self, loss, penalty):
+        seen.append(loss.detach())
+        step(self, loss, penalty)
 
-    monkeypatch.setattr(Trainer, "_full_step", noted)
+    monkeypatch.setattr(Trainer, "_descend", noted)
     options = {"epochs": 3, "lr": 0.0, "graphs_per_step": 1}
     fit(lambda: dr_gcn(dropout=0.0), twins, [0], **options)
     assert len({tuple(loss.tolist()) for loss in seen}) == 1
@@ -167,21 +167,21 @@ def test_a_pass_cut_off_goes_on_to_the_same_bits(table, tmp_path, monkeypatch, w
         return fit(make, table, range(2), epochs=12, rule=rule, graphs_per_step=2, **options)
 
     whole = run()
-    calls, step = [], Trainer._full_step
+    calls, step = [], Trainer._descend
 
-    def cut(self, part, keys):
-        calls.append(part)
+    def cut(self, loss, penalty):
+        calls.append(loss)
         if len(calls) == (22 if when == "between epochs" else 24):  # three steps an epoch
             raise CutOffError
-        return step(self, part, keys)
+        step(self, loss, penalty)
 
     path = tmp_path / "pass"
-    monkeypatch.setattr(Trainer, "_full_step", cut)
+    monkeypatch.setattr(Trainer, "_descend", cut)
     with pytest.raises(CutOffError):
         run(checkpoint=path, checkpoint_every=0)
     assert list(tmp_path.iterdir())
     calls.clear()
-    monkeypatch.setattr(Trainer, "_full_step", step)
+    monkeypatch.setattr(Trainer, "_descend", step)
     resumed = run(checkpoint=path)
     for place in range(2):
         assert_equal_to_the_bit(whole, place, resumed, place)

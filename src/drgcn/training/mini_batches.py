@@ -30,6 +30,11 @@ class MiniBatches:
         """Steps of an epoch."""
         return max(self.nodes // self.batch_size, 1)
 
+    @property
+    def used_per_step(self) -> int:
+        """Nodes in each step."""
+        return min(self.batch_size, self.nodes)
+
     def order(self, keys: Tensor, epoch: Tensor) -> Tensor:
         """The places of the nodes in each step ``[steps, seeds, batch]``, from one key per
         seed."""

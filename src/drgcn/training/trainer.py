@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from drgcn.training.objective import l2_penalty
 from drgcn.training.schedule import StepwiseDecay
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.streams import step_key, stream_key
-from drgcn.training.task import Part, Task
+from drgcn.training.task import Task
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")
 
@@ -21,7 +22,7 @@ CURVES = ("train_loss", "val_loss", "val_accuracy")
 class Trainer:
     """The state of one pass over several seeds, all of it in tensors that are changed in place.
 
-    That makes an epoch one CUDA graph, and a checkpoint one dictionary of tensors.
+    That makes each phase of an epoch one CUDA graph, and a checkpoint one dictionary of tensors.
 
     Args:
         stack: The models.
@@ -74,6 +75,11 @@ class Trainer:
 
         self.draw_keys, self.batch_keys = keys("dropout"), keys("batches")
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.loss_sum = torch.zeros(seeds, device=device)
+        batches = task.batches
+        shape = (0,) if batches is None else (batches.steps, seeds, batches.used_per_step)
+        self.order = torch.zeros(shape, dtype=torch.int64, device=device)
         self.active = torch.ones(seeds, dtype=torch.bool, device=device)
         self.best_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.last_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
@@ -83,11 +89,50 @@ class Trainer:
 
     def run_epoch(self) -> None:
         """Trains every seed for one epoch and takes in what the validation nodes say."""
+        for phase, times in self.phases:
+            for _ in range(times):
+                phase()
+
+    @property
+    def phases(self) -> tuple[tuple[Callable[[], None], int], ...]:
+        """What an epoch consists of, in order, and how often each; no two are the same."""
+        if self.task.batches is not None:
+            steps = (self.train_on_batch, self.task.batches.steps)
+        else:
+            steps = (self.train_on_parts, 1)
+        return (self.begin_epoch, 1), steps, (self.end_epoch, 1)
+
+    def begin_epoch(self) -> None:
+        """Counts the epoch, sets its learning rate, and shuffles its batches."""
         self.epoch += 1
+        self.loss_sum.zero_()
         if self.schedule is not None:
             for group in self.optimizer.param_groups:
                 group["lr"].copy_(self.initial_lr * self.schedule.factor(self.epoch))
-        train_loss = torch.stack(self._steps()).mean(0)
+        if self.task.batches is not None:
+            self.order.copy_(self.task.batches.order(self.batch_keys, self.epoch))
+
+    def train_on_parts(self) -> None:
+        """One step for every training part."""
+        for part in self.task.train:
+            scores = self.stack(part.inputs, self._next_keys())
+            loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
+            self._descend(loss, self.stack.penalty(self.weight_decay))
+
+    def train_on_batch(self) -> None:
+        """One step on the next batch."""
+        (part,) = self.task.train
+        turn = self.step % len(self.order)
+        places = self.order.index_select(0, turn[None])[0]
+        scores, extra = self.stack.sampled(part.nodes[places], part.inputs, self._next_keys())
+        loss = self.task.objective.loss(scores, part.labels[places])
+        penalty = self.stack.penalty(self.weight_decay)
+        self._descend(loss, extra if penalty is None else extra + penalty)
+
+    def end_epoch(self) -> None:
+        """Looks at the validation nodes, and keeps or stops what the rule says."""
+        batches = self.task.batches
+        train_loss = self.loss_sum / (len(self.task.train) if batches is None else batches.steps)
         val_loss, val_accuracy = self._validate()
         keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, val_accuracy)
         keep = keep & self.active
@@ -106,6 +151,7 @@ class Trainer:
         """Everything a pass needs to go on from here, by name."""
         found = {
             "epoch": self.epoch,
+            "step": self.step,
             "active": self.active,
             "best_epoch": self.best_epoch,
             "last_epoch": self.last_epoch,
@@ -141,30 +187,12 @@ class Trainer:
             mask = keep.view(-1, *[1] * (value.dim() - 1))
             torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
-    def _steps(self) -> list[Tensor]:
-        """All steps of an epoch; returns their losses."""
-        parts, batches = self.task.train, self.task.batches
-        count = len(parts) if batches is None else batches.steps
-        first = (self.epoch - 1) * count + 1
-        keys = [step_key(self.draw_keys, first + number) for number in range(count)]
-        if batches is None:
-            return [self._full_step(*pair) for pair in zip(parts, keys, strict=True)]
-        order = batches.order(self.batch_keys, self.epoch)
-        return [self._sampled_step(*pair) for pair in zip(order, keys, strict=True)]
+    def _next_keys(self) -> Tensor:
+        """The keys of the next step's random numbers."""
+        self.step += 1
+        return step_key(self.draw_keys, self.step)
 
-    def _full_step(self, part: Part, keys: Tensor) -> Tensor:
-        scores = self.stack(part.inputs, keys)
-        loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
-        penalty = self.stack.penalty(self.weight_decay)
-        return self._descend(loss, penalty)
-
-    def _sampled_step(self, places: Tensor, keys: Tensor) -> Tensor:
-        (part,) = self.task.train
-        scores, extra = self.stack.sampled(part.nodes[places], part.inputs, keys)
-        loss = self.task.objective.loss(scores, part.labels[places])
-        return self._descend(loss, extra)
-
-    def _descend(self, loss: Tensor, penalty: Tensor | None) -> Tensor:
+    def _descend(self, loss: Tensor, penalty: Tensor | None) -> None:
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
         total = loss.sum() if penalty is None else (loss + penalty).sum()
         parameters = [p for p in self.stack.parameters.values() if p.requires_grad]
@@ -173,7 +201,7 @@ class Trainer:
             # Fused optimisers want gradients laid out as the parameters are.
             parameter.grad = None if gradient is None else gradient.contiguous()
         self.optimizer.step()
-        return loss.detach()
+        self.loss_sum += loss.detach()
 
     @torch.no_grad()
     def _validate(self) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,57 @@
+"""A function of the device that is recorded once and replayed from then on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import torch
+
+_WARM_UP = 2
+
+log = logging.getLogger(__name__)
+
+
+class Recorded:
+    """Runs a function as it is at first, then records it as a CUDA graph, then replays that.
+
+    The function must change tensors in place and give nothing back. One that cannot be recorded
+    goes on as it is.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function = function
+        self.calls = 0
+        self.recordable = True
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        """The function, once more."""
+        if self.graph is None and self.recordable and self.calls >= _WARM_UP:
+            self._record()  # which does not run it
+        self.calls += 1
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.calls <= _WARM_UP:
+            self._warm_up()
+        else:
+            self.function()
+
+    def _warm_up(self) -> None:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self.function()
+        torch.cuda.current_stream().wait_stream(side)
+
+    def _record(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.function()
+        except RuntimeError as error:
+            log.warning("This model cannot be recorded as a CUDA graph (%s).", error)
+            self.recordable = False
+            torch.cuda.synchronize()
+        else:
+            self.graph = graph
