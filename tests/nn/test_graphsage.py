@@ -293,9 +293,6 @@ def test_a_step_on_samples_of_many_seeds_equals_a_loop(data, form, norm, reweigh
 # Norms
 
 
-@pytest.mark.xfail(
-    strict=True, reason="batch norm counts the places of a tree that hold no neighbour"
-)
 @FORM
 def test_batch_norm_looks_at_real_neighbours_only(data, form, monkeypatch):
     """Those places all hold the features of node 0; with fan-outs of 10 they are most of all."""

@@ -82,3 +82,22 @@ def test_reset_restores_norm_and_gate(reweight):
 def test_unknown_names_are_refused(argument):
     with pytest.raises(ValueError, match=f"Expected {argument} to be one of .* found 'none'"):
         LayerInput(4, **{argument: "none"})
+
+
+def test_rows_without_weight_count_neither_in_batch_norm_nor_in_the_gate():
+    enter, other = (LayerInput(4, norm="batch", reweight="dr") for _ in range(2))
+    other.load_state_dict(enter.state_dict())
+    weight = torch.tensor([1, 1, 0, 1, 0, 1], dtype=torch.bool)
+    x, s = enter(X, weight=weight)
+    expected, expected_s = other(X[weight])
+    torch.testing.assert_close(x[weight], expected)
+    torch.testing.assert_close(s, expected_s)
+    for name, value in enter.state_dict().items():
+        torch.testing.assert_close(value, other.state_dict()[name])
+
+
+def test_in_evaluation_batch_norm_takes_what_it_has_learnt():
+    enter = LayerInput(4, norm="batch")
+    enter(X, weight=torch.tensor([1, 1, 0, 1, 0, 1]))
+    enter.eval()
+    torch.testing.assert_close(enter(X, weight=torch.ones(6))[0], enter(X)[0])

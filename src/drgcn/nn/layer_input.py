@@ -13,6 +13,7 @@ from drgcn.nn.control_gates import ConstantGate, StaticGate
 from drgcn.nn.graph_norm import GraphNorm
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.weighted_batch_norm import WeightedBatchNorm
 from drgcn.pooling import weighted_mean
 from drgcn.reweighting import DimensionalReweighting
 
@@ -44,7 +45,7 @@ class LayerInput(torch.nn.Module):
         # not stated. Here they are affine and come first: the gate then acts directly before
         # the weights, as in Eq. 4.
         norms: dict[str, Callable[[int], torch.nn.Module]] = {
-            "batch": torch.nn.BatchNorm1d,
+            "batch": WeightedBatchNorm,
             "layer": torch.nn.LayerNorm,
             "graph": GraphNorm,
             "pair": lambda _: PairNorm(),
@@ -65,9 +66,10 @@ class LayerInput(torch.nn.Module):
     ) -> tuple[Tensor | SparseMatrix, Tensor | None]:
         """The normalised input, and the vector ``s`` that the convolution is to apply: ``[d]``,
         or ``[graphs, d]`` with ``groups``. Rows of a dense ``x`` count by their ``weight`` in the
-        gate's mean."""
+        gate's mean and in a batch norm."""
         if self.norm is not None:
-            x = self._normalized(x.to_dense() if isinstance(x, SparseMatrix) else x, groups)
+            dense = x.to_dense() if isinstance(x, SparseMatrix) else x
+            x = self._normalized(dense, groups, weight)
         if self.gate is None:
             return x, None
         if groups is not None:
@@ -76,7 +78,9 @@ class LayerInput(torch.nn.Module):
             mean = x.column_mean if isinstance(x, SparseMatrix) else weighted_mean(x, weight)
         return x, self.gate.from_mean(mean).to(x.dtype)
 
-    def _normalized(self, x: Tensor, groups: NodeGroups | None) -> Tensor:
+    def _normalized(self, x: Tensor, groups: NodeGroups | None, weight: Tensor | None) -> Tensor:
+        if isinstance(self.norm, WeightedBatchNorm):
+            return self.norm(x, weight)
         if isinstance(self.norm, GraphNorm):
             return self.norm(x, groups)
         if isinstance(self.norm, PairNorm) and groups is not None:

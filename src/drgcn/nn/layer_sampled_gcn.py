@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,21 +18,11 @@ from drgcn.nn.argument_checks import check_rates, check_sizes
 from drgcn.nn.features import Features, as_features, compress, map_values
 from drgcn.nn.gated_product import gated_product
 from drgcn.nn.layer_input import LayerInput, Norm, Reweight
+from drgcn.nn.propagated import Propagated
 from drgcn.nn.reweighted_model import Layer, ReweightedModel
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.spmm import spmm
 from drgcn.sampling import CSRGraph, LayerSample
-
-
-@dataclass(frozen=True, eq=False)
-class Propagated:
-    """Features that have been over the graph once already."""
-
-    x: Tensor
-
-    def to(self, device: torch.device | str) -> Propagated:
-        """The same on another device."""
-        return Propagated(self.x.to(device))
 
 
 class LayerSampledGCN(ReweightedModel):

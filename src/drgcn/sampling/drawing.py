@@ -19,10 +19,12 @@ class Draw:
         index: The places drawn ``[count]``.
         factor: What makes up for those not drawn ``[count]``; zero for a draw that was not
             needed because there were fewer places than draws.
+        real: Which draws were needed ``[count]``; all of them if not given.
     """
 
     index: Tensor
     factor: Tensor
+    real: Tensor | None = None
 
 
 def draw_with_replacement(weight: Tensor, count: int) -> Draw:
@@ -61,4 +63,5 @@ def draw_without_replacement(weight: Tensor, count: int) -> Draw:
     chance = -torch.expm1(-torch.exp(score[index] - left))
     # Without anything left behind everybody was taken, for certain.
     chance = torch.where(left == -torch.inf, 1.0, chance)
-    return Draw(index, torch.where(weight[index] > 0, 1 / chance, 0.0))
+    real = weight[index] > 0
+    return Draw(index, torch.where(real, 1 / chance, 0.0), real)

@@ -88,7 +88,7 @@ class ImportanceSampler:
             # NOTE[DIFF] Off by default: FastGCN divides by q over all nodes although it draws
             # among the candidates, which shrinks or stretches every batch by another factor.
             chance = self.count * weight[drawn.index]
-            drawn = Draw(drawn.index, torch.where(chance > 0, 1 / chance, 0.0))
+            drawn = Draw(drawn.index, torch.where(chance > 0, 1 / chance, 0.0), drawn.real)
         return LayerSample.drawn(self.graph, rows, nodes, drawn)
 
     def to(self, device: torch.device | str) -> ImportanceSampler:

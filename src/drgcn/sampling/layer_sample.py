@@ -39,4 +39,4 @@ class LayerSample:
     def drawn(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, draw: Draw) -> LayerSample:
         """The columns of those ``nodes`` that were drawn."""
         layer = cls.of(graph, rows, nodes[draw.index], draw.factor)
-        return cls(layer.nodes, layer.matrix, draw.factor > 0)
+        return cls(layer.nodes, layer.matrix, draw.real)

@@ -13,6 +13,7 @@ import torch
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 from drgcn.training.epoch_runner import EpochRunner
 from drgcn.training.trainer import Trainer
+from drgcn.training.trainer_state import restore, state_tensors
 
 _REPORT_EVERY = 0.2  # seconds
 
@@ -71,7 +72,7 @@ class EpochLoop:
         spent = 0.0
         if found is not None:
             tensors, spent = found
-            trainer.restore(tensors)
+            restore(trainer, tensors)
         start = time.perf_counter()
         self._run_epochs(trainer, path, spent)
         if trainer.epoch.is_cuda:
@@ -80,7 +81,7 @@ class EpochLoop:
         # Only between epochs: a state caught in the middle of one would not go on to the same
         # numbers. So an interruption goes back to the last checkpoint.
         if path is not None:
-            save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
+            save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
         self.finished += 1
         return seconds
 
@@ -95,7 +96,7 @@ class EpochLoop:
             self._report(trainer, epoch, now)
             if path is not None and now - saved > self.checkpoint_every:
                 seconds = spent + now - start
-                save_checkpoint(path, trainer.tensors(), seconds, self.fingerprint)
+                save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
                 saved = now
 
     def _path(self, trainer: Trainer) -> Path | None:

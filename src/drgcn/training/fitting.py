@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
 from drgcn.training.epoch_loop import EpochLoop, Progress
+from drgcn.training.fingerprint import fingerprint_of
 from drgcn.training.fit_result import FitResult
 from drgcn.training.model_stack import ModelStack
 from drgcn.training.schedule import StepwiseDecay
@@ -21,8 +19,6 @@ from drgcn.training.seed_chunks import seed_blocks, seeds_that_fit
 from drgcn.training.stopping import BestValidation, StoppingRule
 from drgcn.training.task import Inductive, Prepare, Task
 from drgcn.training.trainer import CURVES, Trainer
-
-_STATE = 2  # what a checkpoint holds; one of another state is not gone on from
 
 
 def fit(
@@ -135,8 +131,8 @@ def fit(
         seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
     blocks = seed_blocks(seeds, device, seeds_at_once)
     training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
-    settings = (_STATE, *training, graphs_per_step, inductive, batch_size)
-    fingerprint = "" if checkpoint is None else _fingerprint(settings, data, make_model)
+    settings = (*training, graphs_per_step, inductive, batch_size)
+    fingerprint = "" if checkpoint is None else fingerprint_of(settings, data, make_model)
     loop = EpochLoop(
         epochs,
         len(blocks),
@@ -200,28 +196,3 @@ def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult
         seconds=seconds,
         metric=objective.metric,
     )
-
-
-def _fingerprint(
-    settings: tuple[Any, ...], data: Data, make_model: Callable[[], torch.nn.Module]
-) -> str:
-    """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
-    digest = hashlib.sha256(repr(settings).encode())
-    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph"):
-        if isinstance(value := data.get(name), Tensor):
-            dense = value if value.layout == torch.strided else value.to_dense()
-            digest.update(dense.cpu().numpy().tobytes())
-    with torch.random.fork_rng(devices=[]):
-        model = make_model()
-    digest.update(repr(model).encode())
-    for module in model.modules():  # dropout rates and the like are seldom printed
-        facts = {k: v for k, v in vars(module).items() if _is_plain(v)}
-        digest.update(repr(sorted(facts.items())).encode())
-    return digest.hexdigest()
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value prints the same in every process: numbers, words, and tuples of them."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return isinstance(value, int | float | str)

@@ -147,39 +147,6 @@ class Trainer:
         """One of :data:`CURVES` ``[epochs, seeds]``; zero from the present epoch on."""
         return self.curves[:, CURVES.index(name)]
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything a pass needs to go on from here, by name."""
-        found = {
-            "epoch": self.epoch,
-            "step": self.step,
-            "active": self.active,
-            "best_epoch": self.best_epoch,
-            "last_epoch": self.last_epoch,
-            "curves": self.curves,
-        }
-        for prefix, group in (
-            ("now", self.stack.state()),
-            ("best", self.best),
-            ("rule", self.rule_state),
-        ):
-            found |= {f"{prefix}/{name}": value for name, value in group.items()}
-        for name, parameter in self.stack.parameters.items():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                found[f"optimizer/{key}/{name}"] = value
-        return {name: value.detach() for name, value in found.items()}
-
-    @torch.no_grad()
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Goes back to the state that :meth:`tensors` gave."""
-        for name, value in tensors.items():
-            if name.startswith("optimizer/"):
-                _, key, parameter = name.split("/", 2)
-                state = self.optimizer.state[self.stack.parameters[parameter]]
-                state[key] = value.clone()
-        own = self.tensors()
-        for name, value in tensors.items():
-            own[name].copy_(value)
-
     def _keep_weights(self, keep: Tensor) -> None:
         if not keep.is_cuda and not bool(keep.any()):
             return  # the host knows at no cost; a device would have to be waited for
