@@ -67,8 +67,8 @@ def assert_equal_to_the_bit(one, place, other, there):
 def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, kind, options):
     settings = {"epochs": 5, "batch_size": 10, "inductive": "train"}
     alone = fit(maker(kind, **options), tiny, [6], **settings)
-    among = fit(maker(kind, **options), tiny, range(9), **settings)
-    assert_equal_to_the_bit(alone, 0, among, 6)
+    among = fit(maker(kind, **options), tiny, [0, 6, 7], **settings)  # two blocks
+    assert_equal_to_the_bit(alone, 0, among, 1)
     assert not torch.equal(among.curves["train_loss"][0], among.curves["train_loss"][1])
 
 
@@ -157,10 +157,9 @@ def test_several_labels_a_node_are_those_of_each_seeds_own_batch(table, kind):
 
 
 @KIND
-@pytest.mark.parametrize("reweight", [None, "dr"])
-def test_models_learn_from_samples(kind, reweight):
+def test_models_learn_from_samples(kind):
     data = one_graph(200)
-    make = lambda: KINDS[kind](FEATURES, CLASSES, reweight=reweight)  # noqa: E731
+    make = lambda: KINDS[kind](FEATURES, CLASSES, reweight="dr")  # noqa: E731
     options = {"epochs": 20, "batch_size": 20, "lr": 0.03, "inductive": "train"}
     result = fit(make, data, range(3), **options)
     assert sum(result.test_accuracy) / 3 > 0.6  # of three classes
