@@ -22,7 +22,13 @@ EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
 BATCH = torch.tensor([6, 0, 7])
 FORM = pytest.mark.parametrize("form", ["concat", "simple"])
 REWEIGHT = pytest.mark.parametrize("reweight", GATES)
-NORM = pytest.mark.parametrize("norm", [None, "batch", "layer"])
+BOTH = pytest.mark.parametrize(
+    ("norm", "reweight"),
+    [
+        *((None, None), (None, "dr"), ("batch", "dr")),
+        *(("batch", "constant"), ("layer", "static"), ("layer", None)),
+    ],
+)
 DEPTH = pytest.mark.parametrize("num_layers", [1, 2, 3])
 
 
@@ -71,8 +77,7 @@ def assert_same(found, expected):
 
 @FORM
 @DEPTH
-@NORM
-@REWEIGHT
+@BOTH
 def test_the_exact_pass_equals_the_formula(x, data, form, num_layers, norm, reweight):
     options = {"num_layers": num_layers, "norm": norm, "reweight": reweight}
     model = random_model(form, dropout=0.5, **options).eval()
@@ -117,8 +122,7 @@ def test_gradients_are_those_of_finite_differences(x, data, form, reweight):
 
 
 @FORM
-@NORM
-@REWEIGHT
+@BOTH
 def test_sparse_and_dense_features_have_the_same_gradients(x, form, norm, reweight):
     model = random_model(form, norm=norm, reweight=reweight)
     expected = gradients(model(x, EDGES), model)
@@ -210,12 +214,11 @@ def on_fixed_tree(model, data, monkeypatch):
 
 @FORM
 @DEPTH
-@pytest.mark.parametrize("norm", [None, "layer"])
-@REWEIGHT
+@BOTH
 def test_a_given_tree_is_passed_through_as_the_formula_says(
     data, form, num_layers, norm, reweight, monkeypatch
 ):
-    """Gates pool over the places of the tree that are real, with repetitions."""
+    """Gates and batch norms look at the places of the tree that are real, with repetitions."""
     model = random_model(form, num_layers=num_layers, norm=norm, reweight=reweight)
     assert_same(*on_fixed_tree(model, data, monkeypatch))
 
@@ -278,8 +281,7 @@ def test_fan_outs_are_nearest_first(data, monkeypatch):
 
 
 @FORM
-@NORM
-@REWEIGHT
+@BOTH
 def test_a_step_on_samples_of_many_seeds_equals_a_loop(data, form, norm, reweight, monkeypatch):
     models = [randomized(sage(form, norm=norm, reweight=reweight), s) for s in range(3)]
     inputs = models[0].prepare_training(data)
@@ -305,19 +307,6 @@ def test_batch_norm_looks_at_real_neighbours_only(data, form, monkeypatch):
     model.sampled(BATCH, x, graph)
     expected = 0.9 * before + 0.1 * rows.mean(0)
     torch.testing.assert_close(model.inputs[0].norm.running_mean, expected)
-
-
-@FORM
-def test_batch_norm_of_full_trees_looks_at_the_rows_that_enter(data, form, monkeypatch):
-    model = random_model(form, norm="batch", reweight="dr")
-    tree = fixed_tree(model, monkeypatch)
-    full = NeighborTree(tree.nodes, tuple(torch.ones_like(mask) for mask in tree.masks))
-    monkeypatch.setattr(NeighborTree, "sample", lambda *_: full)
-    nodes = [level.numpy() for level in full.nodes]
-    masks = [mask.numpy() for mask in full.masks]
-    expected = graphsage.sampled(data.x.numpy(), nodes, masks, *parts(model))
-    found, _ = model.sampled(BATCH, *model.prepare_training(data))
-    assert_same(found, torch.from_numpy(expected))
 
 
 # Dropout
@@ -349,8 +338,7 @@ def test_dropout_acts_in_training_only(x, form, layout):
 
 
 @FORM
-@NORM
-@REWEIGHT
+@BOTH
 def test_regularised_are_all_weights_and_the_gates(form, norm, reweight):
     model = sage(form, norm=norm, reweight=reweight)
     names = {id(p): name for name, p in model.named_parameters()}
@@ -376,8 +364,7 @@ def test_each_half_of_concat_starts_as_a_matrix_of_its_own():
 
 
 @FORM
-@NORM
-@REWEIGHT
+@BOTH
 def test_same_seed_resets_to_the_same_parameters(x, form, norm, reweight):
     model = sage(form, norm=norm, reweight=reweight)
     torch.manual_seed(3)

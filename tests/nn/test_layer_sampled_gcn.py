@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from drgcn.data import load
 from drgcn.nn import ASGCN, FastGCN, SparseMatrix, normalized_adjacency
-from drgcn.nn.layer_sampled_gcn import Propagated
+from drgcn.nn.propagated import Propagated
 from drgcn.sampling import LayerSample
 
 from ..reference import adaptive_sampling, adjacency, layer_sampled, layouts
@@ -28,7 +28,13 @@ KINDS = {
 }
 KIND = pytest.mark.parametrize("kind", KINDS)
 REWEIGHT = pytest.mark.parametrize("reweight", GATES)
-NORM = pytest.mark.parametrize("norm", [None, "batch", "layer"])
+BOTH = pytest.mark.parametrize(
+    ("norm", "reweight"),
+    [
+        *((None, None), (None, "dr"), ("batch", "dr")),
+        *(("batch", "constant"), ("layer", "static"), ("layer", None)),
+    ],
+)
 DEPTH = pytest.mark.parametrize("num_layers", [1, 2, 3])
 BATCH = torch.tensor([6, 0, 7])
 
@@ -76,8 +82,7 @@ def reference(model, x):
 
 @KIND
 @DEPTH
-@NORM
-@REWEIGHT
+@BOTH
 def test_the_exact_pass_equals_the_formula(x, data, kind, num_layers, norm, reweight):
     options = {"num_layers": num_layers, "norm": norm, "reweight": reweight}
     model = random_model(kind, dropout=0.5, **options).eval()
@@ -114,8 +119,7 @@ def test_gradients_of_the_exact_pass_are_those_of_finite_differences(x, data, ki
 
 
 @KIND
-@NORM
-@REWEIGHT
+@BOTH
 def test_sparse_and_dense_features_have_the_same_gradients(x, kind, norm, reweight):
     model = random_model(kind, norm=norm, reweight=reweight)
     expected = gradients(model(x, EDGES), model)
@@ -213,8 +217,7 @@ def on_fixed_samples(model, data, **options):
 
 @KIND
 @DEPTH
-@NORM
-@REWEIGHT
+@BOTH
 def test_a_given_sample_is_passed_through_as_the_formula_says(
     data, kind, num_layers, norm, reweight
 ):
@@ -227,7 +230,7 @@ def test_a_given_sample_is_passed_through_as_the_formula_says(
 
 
 @KIND
-@pytest.mark.parametrize("norm", [None, "layer"])
+@pytest.mark.parametrize("norm", [None, "batch", "layer"])
 def test_places_without_a_draw_are_not_pooled(data, kind, norm):
     model = random_model(kind, reweight="dr", norm=norm, count=5)
     (out, _), (expected, _) = on_fixed_samples(model, data, all_drawn=False)
@@ -325,8 +328,7 @@ def test_lower_layers_are_told_that_their_rows_may_repeat(data, kind):
 
 
 @KIND
-@NORM
-@REWEIGHT
+@BOTH
 def test_a_step_on_samples_of_many_seeds_equals_a_loop(data, kind, norm, reweight):
     models = [randomized(KINDS[kind](norm=norm, reweight=reweight, count=5), s) for s in range(3)]
     table, sampler = models[0].prepare_training(data)
@@ -412,8 +414,7 @@ def test_batch_norm_remembers_the_rows_that_entered(data, kind):
 
 
 @KIND
-@NORM
-@REWEIGHT
+@BOTH
 def test_regularised_are_the_first_weights_and_the_gates(kind, norm, reweight):
     model = KINDS[kind](num_layers=3, norm=norm, reweight=reweight)
     names = {id(p): name for name, p in model.named_parameters()}
@@ -424,8 +425,7 @@ def test_regularised_are_the_first_weights_and_the_gates(kind, norm, reweight):
 
 
 @KIND
-@NORM
-@REWEIGHT
+@BOTH
 def test_same_seed_resets_to_the_same_parameters(x, kind, norm, reweight):
     model = KINDS[kind](norm=norm, reweight=reweight)
     torch.manual_seed(3)

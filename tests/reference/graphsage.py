@@ -61,7 +61,8 @@ def forward(X, senders, weights, norms, gates, C, b=None):
 def sampled(X, nodes, masks, weights, norms, gates, C, b=None):
     """By the places of a tree: nodes [B], [B, k1], ... and which of them are real.
 
-    The rows of all levels that a layer needs enter it together; only real ones are pooled.
+    The rows of all levels that a layer needs enter it together; only real ones are counted by
+    batch norms and gates.
     """
     concat, depth = b is not None, len(nodes) - 1
     levels = {
@@ -70,9 +71,9 @@ def sampled(X, nodes, masks, weights, norms, gates, C, b=None):
     }
     for number, (W, norm, gate) in enumerate(zip(weights, norms, gates, strict=True), 1):
         places = [(level, at) for level, found in levels.items() for at in found]
-        rows = norm(np.array([levels[level][at] for level, at in places]))
-        s = gate(mean(rows, [float(masks[level][at]) for level, at in places]))
-        rows = reweighted(rows, s)
+        counted = [float(masks[level][at]) for level, at in places]
+        rows = norm(np.array([levels[level][at] for level, at in places]), counted)
+        rows = reweighted(rows, gate(mean(rows, counted)))
         entering = dict(zip(places, rows, strict=True))
         levels = {}
         for level in sorted({level for level, _ in places if level > 0}):

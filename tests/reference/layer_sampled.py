@@ -59,8 +59,9 @@ def sampled(X, batch, nodes, matrices, real, weights, norms, gates, dense_first)
     for layer, (W, norm, gate) in enumerate(zip(weights, norms, gates, strict=True)):
         output = len(weights) - 1 - layer  # which set the layer's output belongs to
         samples = layer > 0 or not dense_first
-        H = norm(H)
-        H = transform(reweighted(H, gate(mean(H, counted[output + samples]))), W)
+        w = counted[output + samples]
+        H = norm(H, w)
+        H = transform(reweighted(H, gate(mean(H, w))), W)
         if samples:
             sent = H
             H = product(matrices[output], H)
