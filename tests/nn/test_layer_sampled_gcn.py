@@ -299,12 +299,12 @@ def test_sampled_scores_and_gradients_are_those_of_the_whole_graph_on_average(x,
 
 @KIND
 def test_samples_of_everything_give_the_exact_scores(x, data, kind):
-    """FastGCN takes all candidates for certain; two layers of AS-GCN come close with very many
-    draws of each."""
-    model = random_model(kind, num_layers=2, count=NODES if kind == "fastgcn" else 3000)
+    """FastGCN takes all candidates for certain; two layers of AS-GCN come close with many draws
+    of each."""
+    model = random_model(kind, num_layers=2, count=NODES if kind == "fastgcn" else 200)
     inputs, exact = model.prepare_training(data), model(x, EDGES)[BATCH]
-    mean = sum(model.sampled(BATCH, *inputs)[0] for _ in range(10)) / 10
-    share = 1e-12 if kind == "fastgcn" else 0.05
+    mean = many(lambda: model.sampled(BATCH, *inputs)[0], 60).mean(0)
+    share = 1e-12 if kind == "fastgcn" else 0.08
     assert (mean - exact).norm() < share * exact.norm()
 
 
