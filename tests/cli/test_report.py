@@ -44,7 +44,7 @@ def test_a_damaged_record_keeps_nobody_from_reporting_and_training(call, tmp_pat
     with pytest.warns(DrgcnWarning, match=path.name):
         code, out, _ = call("report", "runs")
     assert code == 0
-    assert "| planted | random |" in out
+    assert "| planted (synthetic) | random |" in out
     with pytest.warns(DrgcnWarning, match=path.name):
         code, out, _ = call(*TRAIN[:3], "4", *TRAIN[4:])
     assert code == 0

@@ -49,8 +49,14 @@ def test_more_than_none_is_never_shown_as_none():
 
 def test_the_paper_prints_k_for_some_sets_alone():
     assert published_k("pubmed", "full") == (0.98, 0.98)
-    for place in (("pubmed", "public"), ("corar", "full"), ("wine", "random")):
+    for place in (("pubmed", "public"), ("reddit-like", "full"), ("wine", "random")):
         assert published_k(*place) == ()
+
+
+def test_k_of_rebuilt_features_is_beside_the_papers_in_brackets(measured):
+    data = {**measured.data, "name": "corar", "feature_source": "rebuilt"}
+    (row,) = k_rows([replace(measured, data=data)])
+    assert row.cells[-2] == "(0.90 0.99)"
 
 
 def test_the_page_has_both_tables(measured, make_record, tmp_path):

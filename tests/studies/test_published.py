@@ -4,7 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.published import FULL, MAIN, NORMS, PRE, SEMI, published
+from drgcn.studies.published import (
+    FULL,
+    MAIN,
+    NORMS,
+    PAPER_TABLES,
+    PPI,
+    PRE,
+    REDDIT,
+    REDDIT_SECONDS,
+    SEMI,
+    published,
+)
 from drgcn.studies.recipes import recipe
 from drgcn.studies.run_record import load_records
 from drgcn.studies.tables import markdown_table, published_cell
@@ -48,6 +59,25 @@ OTHERS = [
     (SEMI, PUBLIC, {"model": "mixhop"}, "81.9, 71.4, 80.8"),
     (SEMI, PUBLIC, {"model": "gat", "reweight": "dr"}, "83.6 ± 0.5, 72.8 ± 0.8, 79.1 ± 0.3"),
 ]
+ALL_FOUR = (*TRANSDUCTIVE, "reddit full")
+SAMPLED = [
+    (MAIN, ALL_FOUR, ["graphsage"], "84.9 ± 0.5, 70.6 ± 0.8, 84.2 ± 0.3, 94.8 ± 0.1"),
+    (MAIN, ALL_FOUR, ["fastgcn"], "81.7 ± 0.4, 74.7 ± 0.6, 88.3 ± 0.4, 92.5 ± 0.2"),
+    (MAIN, ALL_FOUR, ["asgcn"], "84.3 ± 0.7, 75.1 ± 0.9, 89.8 ± 0.3, 96.4 ± 0.3"),
+    (MAIN, ALL_FOUR, ["fastgcn", "dr"], "81.6 ± 0.5, 75.5 ± 0.5, 88.2 ± 0.3, 94.0 ± 0.1"),
+    (MAIN, ALL_FOUR, ["asgcn", "dr"], "84.3 ± 0.5, 75.4 ± 0.4, 90.3 ± 0.4, 97.9 ± 0.1"),
+    (FULL, SUPERVISED, ["fastgcn"], "83.9 ± 0.4, 78.6 ± 0.4"),
+    (FULL, SUPERVISED, ["asgcn"], "87.2 ± 0.2, 79.0 ± 0.4"),
+    (FULL, SUPERVISED, ["fastgcn", "dr"], "84.0 ± 0.4, 78.3 ± 0.3"),
+    (FULL, SUPERVISED, ["asgcn", "dr"], "87.1 ± 0.2, 79.1 ± 0.4"),
+    (REDDIT, ["reddit full"], ["asgcn", None, "batch"], "96.99 ± 0.15"),
+    (REDDIT, ["reddit full"], ["asgcn", None, "layer"], "97.68 ± 0.15"),
+    (REDDIT, ["reddit full"], ["asgcn", "dr", "layer"], "98.02 ± 0.12"),
+]
+SAMPLED = [
+    (table, places, dict(zip(("model", "reweight", "norm"), row, strict=False)), numbers)
+    for table, places, row, numbers in SAMPLED
+]
 
 
 def cells(rows):
@@ -58,7 +88,7 @@ def cells(rows):
     ]
 
 
-@pytest.mark.parametrize(("table", "place", "row", "number"), cells(GCN + OTHERS))
+@pytest.mark.parametrize(("table", "place", "row", "number"), cells(GCN + OTHERS + SAMPLED))
 def test_every_printed_number_is_found(table, place, row, number):
     found = published(recipe(*place.split(), **row))
     assert str(found) == number
@@ -93,11 +123,57 @@ def test_an_option_left_out_is_another_training():
         {"norm": "graph"},
         {"norm": "layer", "reweight": "dr"},
         {"model": "mlp", "reweight": "dr"},
+        {"model": "graphsage", "reweight": "dr"},
+        {"model": "asgcn", "reweight": "static"},
     ],
 )
 def test_rows_the_paper_does_not_have_have_no_number(row):
     for place in (*TRANSDUCTIVE, *SUPERVISED, *PUBLIC):
         assert published(recipe(*place.split(), **row)) is None
+
+
+@pytest.mark.parametrize("model", ["graphsage", "fastgcn", "asgcn"])
+def test_no_number_of_reddit_stands_beside_synthetic_data(model):
+    for gate in (None, "dr"):
+        for norm in (None, "batch", "layer"):
+            assert (
+                published(recipe("reddit-like", "full", model, reweight=gate, norm=norm)) is None
+            )
+
+
+def test_samplers_without_the_codes_quirks_have_no_number():
+    usual = recipe("cora", "full", "asgcn")
+    assert published(usual) is not None
+    assert published(replace(usual, options={})) is None
+    assert published(replace(usual, batch_size=512)) is None
+    assert published(replace(usual, inductive=None)) is None
+
+
+def test_models_that_are_only_quoted_are_in_the_table_of_ppi():
+    (_,), rows = PAPER_TABLES[PPI]
+    assert [rows[label] for label in ("graphsage", "lgcn", "geniepath")] == [
+        *((61.2,), (77.2,), (97.9,))
+    ]
+
+
+def test_rows_that_two_tables_print_agree_but_for_their_digits():
+    (*_, place), rows = PAPER_TABLES[MAIN]
+    assert place == ("reddit", "full")
+    for label in ("asgcn", "asgcn + dr"):
+        ((mean, _),) = PAPER_TABLES[REDDIT][1][label]
+        assert abs(mean - rows[label][-1][0]) <= 0.051
+    assert REDDIT_SECONDS.keys() == PAPER_TABLES[REDDIT][1].keys()
+
+
+def test_another_scaling_than_published_has_no_number(make_record):
+    record = replace(make_record([0.8, 0.9]), experiment=recipe("cora", "full", "fastgcn"))
+    assert published_cell(record) == "83.9 ± 0.4"
+    assert published_cell(replace(record, data={**record.data, "normalize": "none"})) == ""
+    pubmed = {**record.data, "name": "pubmed"}
+    sage = replace(record, experiment=recipe("pubmed", "full", "graphsage"), data=pubmed)
+    raw = replace(sage, data={**pubmed, "normalize": "none"})
+    row = replace(sage, data={**pubmed, "normalize": "row"})
+    assert (published_cell(raw), published_cell(row)) == ("84.2 ± 0.3", "")
 
 
 def test_committed_records_of_gcn_stand_beside_their_numbers(request):

@@ -1,6 +1,18 @@
+from dataclasses import replace
+
+import pytest
+
 from drgcn.studies.html_report import write_report
 from drgcn.studies.published import published
-from drgcn.studies.tables import gate_groups, markdown_table, merge
+from drgcn.studies.recipes import recipe
+from drgcn.studies.tables import (
+    data_name,
+    gate_groups,
+    markdown_table,
+    merge,
+    search_table,
+    variant_table,
+)
 
 
 def test_records_of_one_experiment_are_merged(make_record):
@@ -46,3 +58,50 @@ def test_the_page_is_self_contained_and_says_what_it_shows(make_record, tmp_path
     assert "gcn + batch norm" in page
     assert "src=" not in page
     assert "{{" not in page
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        ({}, "cora"),
+        ({"feature_source": "published; columns 0 and 1 as logarithms"}, "cora"),
+        ({"feature_source": "generated"}, "cora (synthetic)"),
+        (
+            {"feature_source": "generated: by whom", "normalize": "none"},
+            "cora (synthetic, scaled: none)",
+        ),
+        ({"feature_source": "rebuilt", "normalize": "row"}, "cora (rebuilt features)"),
+    ],
+)
+def test_data_that_was_made_here_says_so(make_record, facts, name):
+    record = make_record([0.8])
+    assert data_name(replace(record, data={**record.data, **facts})) == name
+
+
+def test_variants_stand_against_plain(make_record):
+    rows = [
+        make_record([0.8, 0.9]),
+        make_record([0.81, 0.91], norm="batch"),
+        make_record([0.79, 0.9], reweight="dr"),
+    ]
+    plain, dr, batch = variant_table(rows).splitlines()[2:]
+    assert plain == "| cora | gcn | 85.00 ± 7.07 |  |  | 2 |"
+    assert "| gcn + dr | 84.50 ± 7.78 | -0.50 [" in dr
+    assert "| gcn + batch norm | 86.00 ± 7.07 | +1.00 [+1.00, +1.00] |" in batch
+
+
+def test_what_was_tried_is_ordered_by_model_and_validation(make_record):
+    def tried(model, val, **changes):
+        record = make_record([0.8, 0.9])
+        seeds = {s: replace(result, val_accuracy=val) for s, result in record.seeds.items()}
+        return replace(record, experiment=recipe("cora", "full", model, **changes), seeds=seeds)
+
+    records = [
+        *(tried("fastgcn", 0.9), tried("gcn", 0.5), tried("fastgcn", 0.95, lr=0.1)),
+        tried("gcn", 0.6, lr=0.1),
+    ]
+    rows = [line.split(" | ")[2:4] for line in search_table(records).splitlines()[2:]]
+    assert rows == [
+        *(["gcn (lr 0.1)", "60.00"], ["gcn", "50.00"]),
+        *(["fastgcn (lr 0.1)", "95.00"], ["fastgcn", "90.00"]),
+    ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from drgcn.studies.comparison import Results, k_words, summarize
 from drgcn.studies.published_k import published_k
 from drgcn.studies.run_record import RunRecord
-from drgcn.studies.tables import data_name, merge, row_name
+from drgcn.studies.tables import data_name, merge, rebuilt, row_name
 
 HEADS = (
     *("dataset", "split", "model", "K per layer", "stuck per layer"),
@@ -29,6 +29,7 @@ class KRow:
             before it was measured.
         published: K that the paper prints for Dr-ASGCN on this data; empty if it prints none.
         seeds: Number of seeds.
+        rebuilt: Whether the features are not those of the paper.
     """
 
     dataset: str
@@ -38,12 +39,16 @@ class KRow:
     saturation: tuple[float, ...]
     published: tuple[float, ...]
     seeds: int
+    rebuilt: bool = False
 
     @property
     def cells(self) -> list[str]:
         """The row in words, in the order of :data:`HEADS`."""
         stuck = share_words(self.saturation) or "not measured"
-        numbers = [k_words(self.k), stuck, k_words(self.published), str(self.seeds)]
+        printed = k_words(self.published)
+        if printed and self.rebuilt:
+            printed = f"({printed})"
+        numbers = [k_words(self.k), stuck, printed, str(self.seeds)]
         return [self.dataset, self.split, self.model, *numbers]
 
 
@@ -58,6 +63,7 @@ def k_rows(records: Sequence[RunRecord]) -> list[KRow]:
             saturation=mean_saturation(seeds),
             published=published_k(record.data["name"], record.data["split"]),
             seeds=len(seeds),
+            rebuilt=rebuilt(record),
         )
         for record, seeds in merge(records)
         if record.experiment.reweight == "dr"

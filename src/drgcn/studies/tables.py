@@ -11,6 +11,7 @@ from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.published import published
 from drgcn.studies.recipes import MODELS, unusual
 from drgcn.studies.run_record import RunRecord, SeedResult
+from drgcn.studies.scaling import usual_scaling
 
 Row = tuple[RunRecord, dict[int, SeedResult]]
 
@@ -77,14 +78,30 @@ def gate_table(records: Sequence[RunRecord]) -> str:
     return "\n".join(lines)
 
 
+def variant_table(records: Sequence[RunRecord]) -> str:
+    """One model on one set with what can stand in front of its layers, each against plain."""
+    lines = [
+        "| dataset | model | test accuracy % | over plain [95 %] | K per layer | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = merge(records)
+    plain = {record.data["name"]: seeds for record, seeds in rows if _is_plain(record)}
+    for record, seeds in rows:
+        over = "" if _is_plain(record) else str(gain(seeds, plain[record.data["name"]]))
+        cells = [data_name(record), row_name(record), _accuracy(seeds, 2), over]
+        cells += [k_words(summarize(seeds).k), str(len(seeds))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def search_table(records: Sequence[RunRecord]) -> str:
-    """What a search tried, by the validation accuracy that decided; the choice stands first."""
+    """What was tried, set by set and model by model, the best on validation first."""
     lines = [
         "| dataset | split | tried | validation accuracy % | test accuracy % |",
         "|---|---|---|---|---|",
     ]
     rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
-    rows.sort(key=lambda row: (row[0].data["name"], -row[2].val_mean))
+    rows.sort(key=lambda row: (row[0].data["name"], *_model(row[0]), -row[2].val_mean))
     for record, seeds, summary in rows:
         cells = [data_name(record), record.data["split"], row_name(record)]
         cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
@@ -94,28 +111,58 @@ def search_table(records: Sequence[RunRecord]) -> str:
 
 def data_name(record: RunRecord) -> str:
     """The dataset's name, with what sets its features apart from those it is published with."""
+    remarks = data_remarks(record)
+    name = str(record.data["name"])
+    return f"{name} ({', '.join(remarks)})" if remarks else name
+
+
+def data_remarks(record: RunRecord) -> list[str]:
+    """What sets a record's features apart: that they were made here, and how they are scaled."""
     name = str(record.data["name"])
     remarks = []
-    if str(record.data.get("feature_source", "")).startswith("rebuilt"):
+    if rebuilt(record):
         remarks.append("rebuilt features")
+    if str(record.data.get("feature_source", "")).startswith("generated"):
+        remarks.append("synthetic")
     usual = describe(name).normalize if name in names() else None
     if usual is not None and record.data.get("normalize", usual) != usual:
         remarks.append(f"scaled: {record.data['normalize']}")
-    return f"{name} ({', '.join(remarks)})" if remarks else name
+    return remarks
 
 
 def published_cell(record: RunRecord) -> str:
     """The published number; in brackets where it was reached on other features."""
     printed = published(record.experiment)
-    if printed is None:
+    if printed is None or not scaled_as_published(record):
         return ""
-    rebuilt = str(record.data.get("feature_source", "")).startswith("rebuilt")
-    return f"({printed})" if rebuilt else str(printed)
+    return f"({printed})" if rebuilt(record) else str(printed)
 
 
-def _accuracy(seeds: dict[int, SeedResult]) -> str:
+def rebuilt(record: RunRecord) -> bool:
+    """Whether the features are not the published ones, but were made again from texts."""
+    return str(record.data.get("feature_source", "")).startswith("rebuilt")
+
+
+def scaled_as_published(record: RunRecord) -> bool:
+    """Whether the features are scaled as where the model's numbers come from; for rebuilt ones
+    that is not known, and any scaling will do."""
+    usual = usual_scaling(str(record.data["name"]), record.experiment.model)
+    return rebuilt(record) or usual is None or record.data.get("normalize", usual) == usual
+
+
+def _accuracy(seeds: dict[int, SeedResult], digits: int = 1) -> str:
     summary = summarize(seeds)
-    return f"{summary.mean:.1f} ± {summary.std:.1f}"
+    return f"{summary.mean:.{digits}f} ± {summary.std:.{digits}f}"
+
+
+def _is_plain(record: RunRecord) -> bool:
+    ran = record.experiment
+    return ran.norm is None and ran.reweight is None and not ran.pre_activation
+
+
+def _model(record: RunRecord) -> tuple[int, bool]:
+    """Where a row stands among those of its dataset: models in order, plain ones first."""
+    return MODELS.index(record.experiment.model), not _is_plain(record)
 
 
 def row_name(record: RunRecord) -> str:
