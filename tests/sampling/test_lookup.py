@@ -77,3 +77,13 @@ def test_trimmed_and_mapped_graphs_are_searched_too(tmp_path):
         kept = found != 0
         assert torch.equal(found[kept], dense[kept])
         assert torch.equal(kept.sum(1), (dense != 0).sum(1).clamp(max=5))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_graph_without_entries_has_zeros_only(weighted):
+    value = torch.zeros(0, dtype=torch.float64) if weighted else None
+    graph = CSRGraph.from_edge_index(torch.zeros(2, 0, dtype=torch.int64), 4, value)
+    found = lookup(graph, torch.tensor([0, 3]), torch.tensor([1, 1, 2]))
+    assert found.shape == (2, 3)
+    assert not found.any()
+    assert found.dtype == (torch.float64 if weighted else torch.get_default_dtype())

@@ -30,15 +30,18 @@ def lookup(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
 class _Lookup(torch.autograd.Function):
     @staticmethod
     def forward(rows: Tensor, cols: Tensor, graph: CSRGraph) -> Tensor:
+        if not graph.num_entries:
+            kind = torch.get_default_dtype() if graph.value is None else graph.value.dtype
+            return torch.zeros(*rows.shape, cols.size(-1), dtype=kind, device=rows.device)
         if rows.is_cuda and _looked_up is not None:
             return _looked_up(graph, rows, cols)
-        last = max(graph.num_entries - 1, 0)
+        last = graph.num_entries - 1
         low = graph.rowptr[rows][..., None].expand(*rows.shape, cols.size(-1))
         end = graph.rowptr[rows + 1][..., None]
         high = end.expand_as(low)
         wanted = cols.to(graph.col.dtype)[..., None, :]
         for _ in range(graph.longest_row.bit_length()):
-            middle = (low + high) >> 1
+            middle = low + ((high - low) >> 1)  # whose sum might not fit 32 bits
             before = (graph.col[middle.clamp(max=last)] < wanted) & (middle < high)
             low, high = torch.where(before, middle + 1, low), torch.where(before, high, middle)
         place = low.clamp(max=last)
