@@ -62,9 +62,9 @@ def telling_finding(
         f"class over {seen}, against the largest of all features when labels are "
         f"shuffled {result.permutations} times: the chance of any false alarm is at most "
         f"{result.rate:g}. A feature may say much because it is good, not because it leaks: look "
-        f"at the words. A warning from {100 * _WARNING:.0f} % of one class's entropy on, for a word "
-        f"of a class name from {100 * _LABEL_WORD:.0f} % on; serious from {100 * _SERIOUS:.0f} % "
-        "on.",
+        f"at the words. A warning if it settles {100 * _WARNING:.0f} % of whether a node is of a "
+        f"class, {100 * _LABEL_WORD:.0f} % for a word of a class name; serious from "
+        f"{100 * _SERIOUS:.0f} % on.",
         numbers={
             "found": len(result.found),
             "features": len(result.information),

@@ -12,7 +12,7 @@ from drgcn.audit.label_words import ABBREVIATIONS, Expansions, LabelWords
 from drgcn.audit.node_texts import NodeTexts
 from drgcn.audit.predictor_finding import predictor_finding
 from drgcn.audit.telling_finding import telling_finding
-from drgcn.audit.text_words import TextWords
+from drgcn.audit.text_index import TextIndex
 from drgcn.audit.word_leak_finding import word_leak_finding
 from drgcn.errors import InputError
 
@@ -54,7 +54,7 @@ def leak_findings(
     findings = []
     if texts is not None:
         given = texts.texts if isinstance(texts, NodeTexts) else texts
-        words = TextWords(given, view.nodes)
+        words = TextIndex(given, view.nodes)
         findings.append(
             word_leak_finding(
                 "label words in texts", "its text has", words, view.y, names, expansions
