@@ -163,7 +163,7 @@ def test_report_reads_records_alone(call, tmp_path):
     call("train", "planted", "--seeds", "2", "--epochs", "3", "--hidden", "4")
     code, out, _ = call("report", "runs", "--html", "page.html")
     assert code == 0
-    assert "| planted | random | gcn + dr (hidden channels 4, epochs 3) |" in out
+    assert "| planted (synthetic) | random | gcn + dr (hidden channels 4, epochs 3) |" in out
     assert (tmp_path / "page.html").exists()
 
 
@@ -222,7 +222,9 @@ def the_record(folder):
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("model", ["gat", "mixhop", "chebyshev", "mlp"])
+@pytest.mark.parametrize(
+    "model", ["gat", "mixhop", "chebyshev", "mlp", "graphsage", "fastgcn", "asgcn"]
+)
 def test_every_model_trains_by_its_own_recipe(call, tmp_path, model):
     code, out, _ = call("train", "wine", "--model", model, *QUICK)
     assert code == 0
@@ -255,6 +257,55 @@ def test_arguments_that_are_set_join_those_of_the_recipe(call, tmp_path):
     assert options == {"hidden_channels": [4, 4], "hidden_dropout": 0.9, "binarize": False}
 
 
+def test_batches_and_what_training_sees_are_options(call, tmp_path):
+    words = ("--batch-size", "8", "--inductive", "apart", "--set", "sampler=layer-dependent")
+    assert call("train", "wine", "--model", "fastgcn", *words, *QUICK)[0] == 0
+    experiment = the_record(tmp_path / "runs")["experiment"]
+    assert (experiment["batch_size"], experiment["inductive"]) == (8, "apart")
+    assert experiment["options"] == {"count": 400, "sampler": "layer-dependent"}
+
+
+def test_what_a_recipe_hides_can_be_shown(call, tmp_path):
+    assert call("train", "wine", "--model", "asgcn", "--inductive", "none", *QUICK)[0] == 0
+    assert the_record(tmp_path / "runs")["experiment"]["inductive"] is None
+
+
+@pytest.mark.parametrize(
+    "words", [("--batch-size", "0"), ("--inductive", "sometimes"), ("--batch-size", "some")]
+)
+def test_values_that_an_option_does_not_take_end_in_code_2(call, tmp_path, words):
+    code, out, error = call("train", "wine", "--model", "asgcn", *words, *QUICK)
+    assert (code, out) == (2, "")
+    assert words[0] in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "asgcn"), "one graph for asgcn; union holds several"),
+        (("--inductive", "train"), "one graph for --inductive; union holds several"),
+    ],
+)
+def test_samples_are_of_one_graph(call, tmp_path, words, message):
+    torch.save(several(), tmp_path / "union.pt")
+    code, _, error = call("train", str(tmp_path / "union.pt"), *words, *QUICK)
+    assert code == 2
+    assert message in error
+
+
+def test_graphsage_is_trained_on_features_as_they_are(call, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "drgcn.data.load", lambda *_, normalize, **__: asked.append(normalize) or 1 / 0
+    )
+    for model, words in (("gcn", ()), ("graphsage", ()), ("graphsage", ("--normalize", "row"))):
+        with pytest.raises(ZeroDivisionError):
+            call("train", "cora", "--model", model, *words, *QUICK)
+    assert asked == ["row", "none", "row"]
+
+
 @pytest.mark.parametrize("many_labels", [False, True])
 def test_a_file_of_several_graphs_trains_in_steps(call, tmp_path, many_labels):
     torch.save(several(many_labels=many_labels), tmp_path / "union.pt")
@@ -281,7 +332,21 @@ def test_a_file_of_several_graphs_trains_in_steps(call, tmp_path, many_labels):
         (("--set", "heads=2"), "unexpected keyword argument 'heads'"),
         (("--set", "hidden_channels=-2"), "Expected --hidden -2"),
         (("--set", "reweight=true", "--compare"), "reweight as a setting of its own"),
-        (("--set", "residual=yes"), "true, false, null"),
+        (("--model", "gat", "--set", "residual=yes"), "true or false in --set residual=..."),
+        (("--set", "residual=ye s"), "true, false, null"),
+        (("--batch-size", "8"), "--batch-size with graphsage, fastgcn, asgcn"),
+        (("--model", "fastgcn", "--set", "batch_size=8"), "Expected --batch-size 8"),
+        (("--model", "asgcn", "--set", "inductive=train"), "Expected --inductive train"),
+        (("--model", "asgcn", "--set", "count=0"), "count >= 1; found 0"),
+        (("--model", "asgcn", "--set", "variance=x"), "a number in --set variance=...; found 'x'"),
+        (("--model", "asgcn", "--set", "variance=true"), "a number in --set variance"),
+        (("--model", "asgcn", "--set", "swap_scores=1"), "true or false in --set swap_scores"),
+        (("--model", "fastgcn", "--set", "sampler=best"), "'importance' or 'layer-dependent'"),
+        (("--model", "graphsage", "--set", "fan_outs=[5]"), "one fan-out per layer, 2"),
+        (("--model", "fastgcn", "--set", "candidates=none"), "'rows' or 'all'; found 'none'"),
+        (("--model", "fastgcn", "--set", "power=3"), "power 1 (norm) or 2 (squared norm)"),
+        (("--model", "graphsage", "--set", "fan_outs=[0,0]"), "at least one neighbour"),
+        (("--model", "graphsage", "--set", "form=both"), "'concat' or 'simple'; found 'both'"),
         (("--set", "dropout=0.1"), "Expected --dropout 0.1"),
         (("--graphs-per-step", "2"), "wine is one graph"),
     ],

@@ -33,6 +33,14 @@ class NormName(StrEnum):
     pair = "pair"
 
 
+class Seen(StrEnum):
+    """What training does not see of one graph."""
+
+    none = "none"
+    train = "train"
+    apart = "apart"
+
+
 class Rule(StrEnum):
     """Which epoch is tested."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from drgcn.cli.model_settings import check_kinds, read_settings, try_a_step
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -20,6 +20,7 @@ from drgcn.cli.options import (
     NormName,
     Offline,
     Rule,
+    Seen,
     Split,
     Threads,
     use_device,
@@ -29,6 +30,7 @@ from drgcn.cli.options import (
 from drgcn.errors import InputError
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
+_SAMPLING = ("graphsage", "fastgcn", "asgcn")
 
 
 def train(
@@ -36,7 +38,8 @@ def train(
     model: Annotated[
         str,
         typer.Option(
-            help="The model: gcn, gat, mixhop, chebyshev, mlp, graphsage, fastgcn or asgcn."
+            help="The model: gcn, gat, mixhop, chebyshev, mlp, or one that trains on samples: "
+            "graphsage, fastgcn, asgcn."
         ),
     ] = "gcn",
     reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
@@ -64,6 +67,18 @@ def train(
         int | None,
         typer.Option(min=1, help="Training graphs in each step.", show_default="all"),
     ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Nodes in each step, for models that sample.", **_OWN),
+    ] = None,
+    inductive: Annotated[
+        Seen | None,
+        typer.Option(
+            help="Train on training nodes alone and evaluate on the whole graph (train), or on "
+            "training nodes and those looked at (apart); or see all (none).",
+            **_OWN,
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Argument of the model's class, as in --set out_heads=8."),
@@ -90,19 +105,24 @@ def train(
     from drgcn.data import load
     from drgcn.studies.building import build
     from drgcn.studies.recipes import recipe
+    from drgcn.studies.scaling import usual_scaling
 
     use_threads(threads)
     where = use_device(device)
     options: dict[str, Any] = {} if features is None else {"features": str(features)}
+    normalize = normalize or usual_scaling(dataset, model)
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     gates = [Gate.none, Gate.dr, Gate.static, Gate.constant] if compare else [reweight]
     changes = {
         **{"epochs": epochs, "hidden_channels": hidden, "num_layers": layers, "dropout": dropout},
         **{"lr": lr, "weight_decay": weight_decay, "rule": rule and rule.value},
         **{"graphs_per_step": graphs_per_step, "pre_activation": pre_activation},
+        **{"batch_size": batch_size},
         **{"norm": None if norm is NormName.none else norm.value},
     }
-    given = {name: value for name, value in changes.items() if value is not None}
+    given: dict[str, Any] = {k: value for k, value in changes.items() if value is not None}
+    if inductive is not None:
+        given["inductive"] = None if inductive is Seen.none else inductive.value
     usual = recipe(data.dataset.name, data.dataset.split, model, **given)
     if hidden is not None and "hidden_channels" in usual.options:
         raise InputError(
@@ -114,32 +134,26 @@ def train(
             f"Expected several graphs for --graphs-per-step; {data.dataset.name} is one graph. "
             f"Leave the option out."
         )
-    usual = replace(usual, options={**usual.options, **_settings(set_ or [])})
+    if "graph" in data and (model in _SAMPLING or inductive is not None):
+        raise InputError(
+            f"Expected one graph for {model if model in _SAMPLING else '--inductive'}; "
+            f"{data.dataset.name} holds several, and each part sees its own. Use "
+            f"{'gcn or gat' if model in _SAMPLING else 'it without that option'}."
+        )
+    if batch_size is not None and model not in _SAMPLING:
+        raise InputError(
+            f"Expected --batch-size with {', '.join(_SAMPLING)}, which train on samples; found "
+            f"it with {model}, which takes the whole graph. Leave the option out."
+        )
+    settings = read_settings(set_ or [])
+    usual = replace(usual, options={**usual.options, **settings})
     experiments = [
         replace(usual, reweight=None if gate is Gate.none else gate.value) for gate in gates
     ]
     for experiment in experiments:
-        build(experiment, data)  # a wrong setting is found before any work is done
+        # A wrong setting is found before any work is done.
+        built = build(experiment, data)
+        check_kinds(type(built), settings)
+        try_a_step(built, data.num_features)
     outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
     print_comparison(data, outcomes, as_json=json)
-
-
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Arguments out of ``name=value``, where values are JSON or Python's constants."""
-    own = {"dropout": "--dropout", "num_layers": "--layers", "hidden_channels": "--hidden"}
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise InputError(f"Expected --set name=value; found {pair!r}.")
-        if name in own and not value.startswith("["):
-            raise InputError(f"Expected {own[name]} {value}; found --set {pair}.")
-        constants = {"True": True, "False": False, "None": None}
-        try:
-            found[name] = constants[value] if value in constants else jsonlib.loads(value)
-        except jsonlib.JSONDecodeError:
-            raise InputError(
-                f"Expected a number, true, false, null or a list in --set {name}=...; found "
-                f"{value!r}."
-            ) from None
-    return found
