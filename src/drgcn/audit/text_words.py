@@ -28,8 +28,8 @@ def checked_texts(texts: Sequence[str], nodes: int | None = None) -> tuple[str, 
     for node, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"Expected texts as str; found {type(text).__name__} for node {node}. Decode bytes "
-                "first, and give an empty text where there is none."
+                f"Expected texts as str; found {type(text).__name__} for node {node}. Decode "
+                "bytes first, and give an empty text where there is none."
             )
         if len(text) > LONGEST:
             raise InputError(

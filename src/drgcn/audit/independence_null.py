@@ -1,0 +1,111 @@
+"""How similar rows get by chance: the similarity of rows whose columns know nothing of each other.
+
+If every column is permuted by itself, the frequencies of words and the values of features stay and
+everything else goes. Two rows are then sums of independent columns. Both similarities here reach a
+value t just if a sum over columns is not negative:
+
+    Jaccard   u.v / (|u|^2 + |v|^2 - u.v) >= t   if   sum (1 + t) u v - t (u^2 + v^2) >= 0
+    cosine    2 u.v / (|u|^2 + |v|^2)     >= t   if   sum u v - t/2 (u^2 + v^2) >= 0
+
+(the second is the cosine of rows of equal length). Chernoff's inequality bounds the probability of
+that by the product of the columns' E exp(lambda z), for any lambda. So the number of chance pairs
+is bounded without drawing any, far beyond what permutations could count: a million rows have
+5e11 pairs, of which less than one may be a false alarm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.optimize import minimize_scalar
+
+from drgcn.data.features import Features
+
+Similarity = Literal["jaccard", "cosine"]
+
+_STEPS = 13  # of halving an interval of length one: the threshold is exact to 0.0002
+_CELLS = 1 << 20  # pairs of values looked at, all columns together
+_SAMPLE = 1 << 16
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class IndependenceNull:
+    """Rows with independent columns.
+
+    Attributes:
+        similarity: What is measured.
+        filled: Share of rows in which a column is not zero.
+        values: Values of a column where it is not zero, as quantiles, ``[columns, quantiles]``.
+    """
+
+    similarity: Similarity
+    filled: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+
+    @classmethod
+    def of_words(cls, words: sparse.csr_array) -> IndependenceNull:
+        """The null of bags of words under Jaccard similarity."""
+        counts = np.bincount(words.indices, minlength=words.shape[1])
+        filled = counts[counts > 0] / max(words.shape[0], 1)
+        return cls("jaccard", filled, np.ones((len(filled), 1)))
+
+    @classmethod
+    def of_rows(cls, rows: Features, seed: int) -> IndependenceNull:
+        """The null of rows of length one under the cosine.
+
+        The distribution of a column is taken from its quantiles, over a sample of large data.
+        """
+        if rows.shape[0] > _SAMPLE:
+            chosen = np.random.default_rng(seed).choice(rows.shape[0], _SAMPLE, replace=False)
+            rows = rows[np.sort(chosen)]
+        columns = sparse.csc_array(rows)
+        columns.eliminate_zeros()
+        counts = np.diff(columns.indptr)
+        used = np.flatnonzero(counts)
+        size = int(np.clip(np.sqrt(_CELLS / max(len(used), 1)), 8, 64))
+        levels = (np.arange(size) + 0.5) / size
+        values = np.empty((len(used), size))
+        for place, column in enumerate(used):
+            entries = columns.data[columns.indptr[column] : columns.indptr[column + 1]]
+            values[place] = np.quantile(entries.astype(np.float64), levels)
+        return cls("cosine", counts[used] / max(rows.shape[0], 1), values)
+
+    def log_tail(self, similarity: float) -> float:
+        """Upper bound of the log probability that two rows are this similar or more."""
+        t = similarity
+        product, square = (1 + t, t) if self.similarity == "jaccard" else (1.0, t / 2)
+        squares = self.values**2
+        both = product * self.values[:, :, None] * self.values[:, None, :]
+        both -= square * (squares[:, :, None] + squares[:, None, :])
+        one = -square * squares
+        p = self.filled
+        # Two rows of zeros alone are no pair, but their sum is zero: they are taken off.
+        empty = 2 * float(np.log1p(-np.minimum(p, 1 - 1e-12)).sum())
+
+        def bound(log_scale: float) -> float:
+            scale = np.exp(log_scale)
+            moments = (1 - p) ** 2 + 2 * p * (1 - p) * np.exp(scale * one).mean(axis=1)
+            with np.errstate(over="ignore"):
+                moments += p**2 * np.exp(scale * both).mean(axis=(1, 2))
+                total = float(min(np.log(moments).sum(), 1e9))
+            return total + float(np.log(max(-np.expm1(empty - total), _ROUNDING)))
+
+        best = minimize_scalar(bound, bounds=(-7, 14), method="bounded", options={"maxiter": 40})
+        return min(float(best.fun), 0.0)
+
+    def threshold(self, pairs: float, expected: float) -> float:
+        """The least similarity that at most ``expected`` of so many chance pairs reach.
+
+        Infinite if no similarity below one does: such rows are too short to tell.
+        """
+        allowed = np.log(expected) - np.log(max(pairs, 1.0))
+        low, high = 0.0, 1.0
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.log_tail(middle) <= allowed else (middle, high)
+        return high if high < 1 else np.inf

@@ -1,0 +1,163 @@
+"""Nodes whose features are more alike than chance makes any pair of the dataset."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from drgcn.audit.duplicate_pairs import DuplicatePairs, Evidence
+from drgcn.audit.exact_duplicates import exact_duplicates
+from drgcn.audit.feature_rows import bag_of_words, by_density, feature_rows
+from drgcn.audit.independence_null import IndependenceNull, Similarity
+from drgcn.audit.minhash import similar_sets
+from drgcn.audit.overlap_chance import log_chance
+from drgcn.audit.random_projections import similar_directions
+from drgcn.data.features import Features
+from drgcn.errors import InputError
+
+# Below this, nobody would call two rows near duplicates, however rare such a pair is by chance:
+# half of the words in common; nine tenths of the length in the same direction.
+LEAST: Final[dict[Similarity, float]] = {"jaccard": 0.5, "cosine": 0.9}
+
+_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class NearDuplicates:
+    """Rows that are alike but not equal.
+
+    Attributes:
+        pairs: Pairs with their similarity. Of equal rows only the first is in a pair.
+        similarity: ``"jaccard"`` (bags of words) or ``"cosine"``.
+        threshold: The least similarity of a pair: ``null_quantile`` or what the caller asked
+            for, whichever is more.
+        null_quantile: The similarity that, of all pairs of the dataset, no more than
+            ``expected_false`` are expected to reach once columns are permuted independently;
+            infinite if every similarity can be chance.
+        expected_false: Expected number of false pairs in the whole dataset, at most.
+    """
+
+    pairs: DuplicatePairs
+    similarity: Similarity
+    threshold: float
+    null_quantile: float
+    expected_false: float
+
+
+def near_duplicates(
+    x: Any,
+    *,
+    expected_false: float = 0.05,
+    least: float | None = None,
+    seed: int = 0,
+    evidence: Evidence = "near features",
+) -> NearDuplicates:
+    """Find rows that are more alike than independent columns make any pair of the dataset.
+
+    Bags of words are measured by Jaccard similarity. Other features are measured by the cosine;
+    if at least a quarter of the entries are not zero, columns are first given mean zero and
+    variance one, so that columns of large values do not hide the others. Candidates come from
+    MinHash or random projections, never from all pairs.
+
+    The threshold comes from rows whose columns are permuted independently (see
+    :mod:`drgcn.audit.independence_null`). A pair of bags of words must also share more words than
+    chance gives two rows of their lengths (:mod:`drgcn.audit.overlap_chance`). Real columns do
+    depend on each other, as words of one topic do: a pair above the threshold is not chance, but
+    whether it is one paper twice, two versions, or two papers with one text, only reading tells.
+
+    Args:
+        x: Features ``[nodes, columns]``: a tensor (dense, COO, CSR), an array, or a SciPy matrix.
+        expected_false: Expected number of false pairs in the whole dataset, at most.
+        least: Similarity below which no pair is reported; 0.5 (Jaccard) or 0.9 (cosine) if not
+            given.
+        seed: Seed of the hash functions and of the sample of large data.
+        evidence: How the pairs are called.
+
+    Raises:
+        InputError: If the features are no matrix of finite numbers, or an option is out of range.
+    """
+    if not 0 < expected_false < math.inf or not (least is None or 0 < least <= 1):
+        raise InputError(
+            "Expected expected_false to be positive and least to be in (0, 1]; found "
+            f"{expected_false} and {least}."
+        )
+    rows = feature_rows(x)
+    exact = exact_duplicates(rows)
+    distinct = exact.first == np.arange(rows.shape[0])
+    distinct[exact.zero_rows] = False
+    chosen = np.flatnonzero(distinct)
+    rows = by_density(rows)
+    rows = rows if len(chosen) == rows.shape[0] else rows[chosen]
+    words = bag_of_words(rows)
+    similarity: Similarity = "cosine" if words is None else "jaccard"
+    rows = _unit_rows(rows) if words is None else words
+    null = (
+        IndependenceNull.of_rows(rows, seed) if words is None else IndependenceNull.of_words(words)
+    )
+    every = len(chosen) * (len(chosen) - 1) / 2
+    quantile = null.threshold(every, expected_false)
+    threshold = max(quantile, LEAST[similarity] if least is None else least)
+    pairs, score = _pairs(rows, similarity, threshold, seed)
+    if words is not None and len(pairs):
+        rare = log_chance(words, pairs) + math.log(max(every, 1)) <= math.log(expected_false)
+        pairs, score = pairs[rare], score[rare]
+    found = DuplicatePairs(evidence, chosen[pairs], score)
+    return NearDuplicates(found, similarity, threshold, quantile, expected_false)
+
+
+def _pairs(
+    rows: Features, similarity: Similarity, threshold: float, seed: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    if threshold > 1:
+        return np.empty((0, 2), dtype=np.int64), np.empty(0)
+    if similarity == "jaccard":
+        pairs = similar_sets(rows, threshold, seed)
+    elif sparse.issparse(rows):
+        # Rows of a high cosine share their heavy columns; how many others they share is open.
+        pairs = similar_sets(rows, threshold / 2, seed)
+    else:
+        pairs = similar_directions(rows, threshold, seed)
+    score = _scores(rows, pairs, similarity)
+    # In float32 the cosine of a pair at the threshold may fall short of it by rounding.
+    alike = score >= threshold - 1e-6
+    return pairs[alike], score[alike]
+
+
+def _scores(
+    rows: Features, pairs: npt.NDArray[np.int64], similarity: Similarity
+) -> npt.NDArray[np.float64]:
+    score = np.empty(len(pairs))
+    for at in range(0, len(pairs), _CHUNK):
+        a, b = pairs[at : at + _CHUNK].T
+        if sparse.issparse(rows):
+            product = np.asarray(rows[a].multiply(rows[b]).sum(axis=1), dtype=np.float64).ravel()
+        else:
+            product = np.einsum("ij,ij->i", rows[a], rows[b], dtype=np.float64)
+        if similarity == "jaccard":
+            sizes = np.diff(rows.indptr)
+            product /= sizes[a] + sizes[b] - product
+        score[at : at + _CHUNK] = product
+    return score
+
+
+def _unit_rows(rows: Features) -> Features:
+    if sparse.issparse(rows):
+        lengths = np.sqrt(np.asarray(rows.astype(np.float64).power(2).sum(axis=1))).ravel()
+        data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
+        return sparse.csr_array((data.astype(np.float32), rows.indices, rows.indptr), rows.shape)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    spread = rows.std(axis=0, dtype=np.float64)
+    # A constant column can have a tiny spread by rounding: ask the values.
+    varies = (rows.max(axis=0) > rows.min(axis=0)) if len(rows) else spread > 0
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies & (spread > 0))
+    unit = np.empty(rows.shape, dtype=np.float32)
+    for at in range(0, len(rows), _CHUNK):
+        block = (rows[at : at + _CHUNK] - mean) * scale
+        lengths = np.sqrt((block**2).sum(axis=1, keepdims=True))
+        unit[at : at + _CHUNK] = block / np.where(lengths > 0, lengths, 1)
+    return unit
