@@ -12,6 +12,7 @@ from drgcn.audit.word_source import WordSource
 from drgcn.data.splits import AnyLabels
 
 _MUCH: Final = 0.05
+_SURPRISING: Final = 4.0
 _NAMED: Final = 5
 
 _DEFINITION: Final = (
@@ -19,7 +20,7 @@ _DEFINITION: Final = (
     'written as one word). "Any" asks for one of the words, "in order" for the words one after '
     "the other. Elsewhere: labelled nodes of other classes with the same words. A warning if the "
     f"nodes that carry their label exceed by {100 * _MUCH:.0f} % of all what the rate in other "
-    "classes would give."
+    f"classes would give, and by {_SURPRISING:g} deviations what shuffled labels would give."
 )
 
 
@@ -64,6 +65,7 @@ def word_leak_finding(
             "nodes with words": readable,
             "rate": first.rate,
             "excess": first.excess,
+            "deviations above shuffled labels": first.surprise,
             "skipped classes": list(first.skipped),
         },
         columns=("class", "words", "nodes", "with words", *_heads()),
@@ -74,7 +76,7 @@ def word_leak_finding(
 def _severity(table: LabelWordTable) -> Severity:
     if not table.rows:
         return "note"
-    if table.excess >= _MUCH:
+    if table.excess >= _MUCH and table.surprise >= _SURPRISING:
         return "warning"
     return "note" if table.carriers else "fine"
 

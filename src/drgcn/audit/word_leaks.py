@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from drgcn.audit.label_word_row import LabelWordRow
 from drgcn.audit.label_words import ABBREVIATIONS, Expansions, LabelWords, Rule
 from drgcn.audit.word_source import WordSource
 from drgcn.data.splits import AnyLabels
 from drgcn.errors import InputError
+
+Flags = npt.NDArray[np.bool_]
 
 COLUMNS = ("class", "words", "nodes", "with words", "appeared", "rate", "elsewhere", "rate there")
 
@@ -26,6 +29,8 @@ class LabelWordTable:
         skipped: Names of the other classes.
         carriers: Nodes that carry the name of (one of) their class(es).
         labelled: Nodes with a label.
+        expected: Mean of the sum of all ``appeared`` if labels were shuffled among the nodes.
+        deviation: Its standard deviation.
     """
 
     rule: Rule
@@ -33,6 +38,8 @@ class LabelWordTable:
     skipped: tuple[str, ...]
     carriers: int
     labelled: int
+    expected: float
+    deviation: float
 
     @property
     def rate(self) -> float:
@@ -47,6 +54,12 @@ class LabelWordTable:
         """
         more = sum(row.appeared - row.rate_elsewhere * row.total for row in self.rows)
         return more / self.labelled if self.labelled else 0.0
+
+    @property
+    def surprise(self) -> float:
+        """How many deviations more nodes carry their label than shuffled labels would give."""
+        more = sum(row.appeared for row in self.rows) - self.expected
+        return more / self.deviation if self.deviation > 0 else 0.0
 
     @property
     def cells(self) -> list[list[str]]:
@@ -84,7 +97,7 @@ def label_word_table(
     known = members.any(axis=1) if y.ndim == 1 else np.ones(len(members), dtype=np.bool_)
     readable = source.readable
     carriers = np.zeros_like(known)
-    rows, skipped = [], []
+    rows, skipped, carried = [], [], np.zeros(members.shape, dtype=np.bool_)
     for number, name in enumerate(class_names):
         words = LabelWords.of(name, expansions)
         if not words.forms:
@@ -92,6 +105,7 @@ def label_word_table(
             continue
         own, found = members[:, number], words.found(source, rule)
         carriers |= own & found
+        carried[:, number] = found
         rows.append(
             LabelWordRow(
                 name=name,
@@ -103,12 +117,34 @@ def label_word_table(
                 elsewhere=int((known & ~own & found).sum()),
             )
         )
-    return LabelWordTable(rule, tuple(rows), tuple(skipped), int(carriers.sum()), int(known.sum()))
+    expected, deviation = _shuffled(carried[known], members[known])
+    return LabelWordTable(
+        rule=rule,
+        rows=tuple(rows),
+        skipped=tuple(skipped),
+        carriers=int(carriers.sum()),
+        labelled=int(known.sum()),
+        expected=expected,
+        deviation=deviation,
+    )
 
 
-def _members(
-    y: AnyLabels, class_names: Sequence[str], nodes: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _shuffled(carried: Flags, members: Flags) -> tuple[float, float]:
+    """Mean and deviation of how many names are carried by their own when labels are shuffled.
+
+    The sum over nodes v of a(v, p(v)), p a random permutation, has the variance of all doubly
+    centred a(v, w), summed in squares and divided by n - 1 (Hoeffding).
+    """
+    nodes = len(carried)
+    if nodes < 2:
+        return float((carried & members).sum()), 0.0
+    mean = carried.mean(axis=0), members.mean(axis=0)
+    f, y = carried - mean[0], members - mean[1]
+    variance = float(((f.T @ f) * (y.T @ y)).sum()) / (nodes - 1)
+    return float(nodes * mean[0] @ mean[1]), max(variance, 0.0) ** 0.5
+
+
+def _members(y: AnyLabels, class_names: Sequence[str], nodes: int) -> Flags:
     """Whether each node is of each class."""
     if isinstance(class_names, str):
         raise InputError("Expected one name per class; found a single string. Give a list.")
