@@ -97,7 +97,8 @@ def train(
     Seeds that already have a record in --out are not trained again, and a run that was cut
     off goes on where it was.
 
-    Settings that are not given are those the model was published with on this dataset.
+    Settings that are not given are those the model was published with on this dataset, the scaling
+    of features among them.
 
     Example: drgcn train cora --split full --compare
     """
