@@ -114,7 +114,7 @@ def _cell(rows: dict[str | None, Row], numbers: FeatureNumbers) -> Cell:
         k_2=k[1] if len(k) > 1 else math.nan,
         saturation=sum(stuck) / len(stuck) if stuck else None,
         numbers=numbers,
-        synthetic=record.data["feature_source"] == "generated",
+        synthetic=str(record.data["feature_source"]).startswith("generated"),
     )
 
 
