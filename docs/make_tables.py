@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
+from growth_figure import growth_figure
 
 from drgcn.studies.evidence import gather
 from drgcn.studies.feature_measures import FILE as MEASURES
@@ -181,6 +182,8 @@ def main() -> None:
     }
     images = ROOT / "docs" / "images"
     save_figure(comparison_figure(panels), images / "comparison.png")
+    if (growth := growth_figure()) is not None:
+        save_figure(growth, images / "sampling_growth.png")
     save_figure(gain_figure(gains), images / "gain_against_k.png")
 
 
