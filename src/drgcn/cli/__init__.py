@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from drgcn import __version__
-from drgcn.cli import data, demo, doctor, features, report, stability, theory, train
+from drgcn.cli import (
+    audit,
+    data,
+    demo,
+    doctor,
+    features,
+    refine,
+    report,
+    stability,
+    theory,
+    train,
+)
 from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
@@ -36,6 +47,8 @@ app.command("train")(train.train)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
 app.command("stability")(stability.stability)
+app.command("audit")(audit.audit)
+app.command("refine")(refine.refine)
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 data.app.command("features")(features.features)

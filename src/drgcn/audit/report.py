@@ -1,0 +1,199 @@
+"""The findings about one dataset, and the call that makes them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy import sparse
+
+from drgcn.audit.duplicates import duplicate_findings, find_duplicates
+from drgcn.audit.feature_hygiene import feature_findings
+from drgcn.audit.finding import Finding, Severity
+from drgcn.audit.graph_hygiene import graph_findings
+from drgcn.audit.graph_view import GraphView
+from drgcn.audit.label_leaks import leak_findings
+from drgcn.audit.pair_similarity import similarity_finding
+from drgcn.audit.split_hygiene import split_findings
+from drgcn.data.edges import undirected
+from drgcn.data.features import Features
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("serious", "warning", "note", "fine")
+_FORMAT = "drgcn audit 1"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an audit of a dataset found.
+
+    Attributes:
+        dataset: Name of the dataset.
+        facts: Its size and origin, by name.
+        findings: The findings, in the order of the audit.
+    """
+
+    dataset: str
+    facts: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Severity:
+        """The worst severity of all findings."""
+        return next(severity for severity in SEVERITIES if severity == "fine" or self.of(severity))
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """The findings of one severity."""
+        return [finding for finding in self.findings if finding.severity == severity]
+
+    def finding(self, name: str) -> Finding | None:
+        """The finding of a name, if there is one."""
+        return next((finding for finding in self.findings if finding.name == name), None)
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """How many findings there are of each severity, the worst first."""
+        return {severity: len(self.of(severity)) for severity in SEVERITIES}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only: no arrays, and ``None`` for numbers that are not finite."""
+        return {
+            "format": _FORMAT,
+            "dataset": self.dataset,
+            "worst": self.worst,
+            "facts": _plain(self.facts),
+            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+        }
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AuditReport:
+        """The report that :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: If these are no values of a report.
+        """
+        if values.get("format") != _FORMAT:
+            raise InputError(
+                f"Expected an audit in the format {_FORMAT!r}; found {values.get('format')!r}."
+            )
+        findings = []
+        for entry in values["findings"]:
+            table = {"columns": tuple(entry["columns"]), "rows": tuple(map(tuple, entry["rows"]))}
+            findings.append(Finding(**{**entry, **table}))
+        return cls(values["dataset"], dict(values["facts"]), tuple(findings))
+
+
+def audit(
+    data: Data,
+    texts: Sequence[str] | None = None,
+    *,
+    name: str | None = None,
+    feature_names: Sequence[str | None] | None = None,
+    class_names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Look at graph, features, split, duplicates and label leaks of a dataset.
+
+    Args:
+        data: One graph, or several as one (``data.graph``), with features dense or sparse. It is
+            not changed.
+        texts: The texts of the nodes, in their order.
+        name: Name for the report; else the dataset's own.
+        feature_names: What each feature column means, such as a word; ``None`` where unknown.
+        class_names: Names of the classes; else the dataset's own.
+        progress: Called before each step with its name, its number from 0 on, and their number.
+
+    Example:
+        >>> from drgcn.data import load
+        >>> report = audit(load("wine"))
+        >>> report.facts["nodes"], report.finding("overlapping parts").summary
+        (178, 'No node is in two parts.')
+
+    Raises:
+        InputError: If the graph is empty, or texts and names do not fit it.
+    """
+    view = GraphView.of(data)
+    if texts is not None and len(texts) != view.nodes:
+        raise InputError(
+            f"Expected a text for each of {view.nodes:,} nodes; found {len(texts):,}. Give an "
+            "empty text to a node that has none."
+        )
+    steps: dict[str, Callable[[], list[Finding]]] = {
+        "graph": lambda: graph_findings(data),
+        "features": lambda: feature_findings(data),
+        "split": lambda: split_findings(data),
+    }
+    if _finite(view.x):
+        steps["duplicates"] = lambda: _duplicates(data, texts)
+        steps["label leaks"] = lambda: leak_findings(data, texts, feature_names, class_names)
+    else:
+        steps["content"] = lambda: [_unread()]
+    findings: list[Finding] = []
+    for number, (step, look) in enumerate(steps.items()):
+        if progress is not None:
+            progress(step, number, len(steps))
+        findings += look()
+    own = view.info.name if view.info is not None else "graph"
+    return AuditReport(name or own, _facts(view, texts), tuple(findings))
+
+
+def _duplicates(data: Data, texts: Sequence[str] | None) -> list[Finding]:
+    found = find_duplicates(data, texts)
+    return [*duplicate_findings(data, texts, found=found), similarity_finding(found)]
+
+
+def _finite(x: Features) -> bool:
+    return bool(np.isfinite(x.data if sparse.issparse(x) else x).all())
+
+
+def _unread() -> Finding:
+    return Finding(
+        name="duplicates and label leaks",
+        severity="warning",
+        summary="Not looked for, since some features are not finite.",
+        definition="Similarities and counts of features need finite numbers: replace them first.",
+    )
+
+
+def _facts(view: GraphView, texts: Sequence[str] | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "nodes": view.nodes,
+        "undirected edges": undirected(view.pairs, view.nodes).edge_index.shape[1] // 2,
+        "features": int(view.x.shape[1]),
+        "classes": len(view.class_names),
+        "graphs": len(np.unique(view.graph)),
+        "texts": 0 if texts is None else sum(bool(text.strip()) for text in texts),
+    }
+    if view.info is not None:
+        facts |= {
+            "split": view.info.split,
+            "features are": f"{view.info.feature_source}, normalize={view.info.normalize}",
+            "content hash": view.info.content_hash,
+        }
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

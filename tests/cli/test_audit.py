@@ -1,0 +1,122 @@
+"""``drgcn audit`` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .test_cli import call, own_data  # noqa: F401 - fixtures
+
+
+def test_findings_are_printed_worst_first(call, own_data):  # noqa: F811
+    code, out, _ = call("audit", str(own_data))
+    assert code == 0
+    words = [line.split()[0] for line in out.split("\n\n")[0].splitlines()]
+    order = ["serious", "warning", "note", "fine"]
+    assert words == sorted(words, key=order.index)
+    assert out.splitlines()[-1].startswith("mine: 0 serious")
+
+
+def test_files_are_written(call, own_data):  # noqa: F811
+    code, _, _ = call(
+        "audit", str(own_data), "--html", "a.html", "--json", "a.json", "--markdown", "a.md"
+    )
+    assert code == 0
+    assert json.loads(Path("a.json").read_text())["dataset"] == "mine"
+    assert "<h1>Audit of mine</h1>" in Path("a.html").read_text()
+    assert Path("a.md").read_text().startswith("# Audit of mine")
+
+
+def test_something_serious_is_exit_code_1(call, own_data):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    text = nodes.read_text()
+    assert call("audit", str(own_data))[0] == 0
+    # A third class, in the test alone.
+    lines = text.splitlines()
+    lines[3] = lines[3].replace(",a,test", ",c,test").replace(",b,test", ",c,test")
+    nodes.write_text("\n".join(lines) + "\n")
+    before = nodes.read_bytes()
+    with pytest.warns(UserWarning, match="no training node has"):
+        code, out, _ = call("audit", str(own_data))
+    assert code == 1
+    assert out.startswith("serious  classes missing from training")
+    assert nodes.read_bytes() == before
+
+
+def test_own_data_without_labels_is_audited(call, own_data):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    rows = [line.split(",")[:3] for line in nodes.read_text().splitlines()]
+    nodes.write_text("\n".join(map(",".join, rows)) + "\n")
+    code, out, _ = call("audit", str(own_data))
+    assert code == 0
+    assert "There is no split" in out
+
+
+def test_labels_with_odd_names_are_no_trouble(call, own_data):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    text = nodes.read_text().replace(",a,", ',"<i>α</i>, ""$x_1""",').replace(",b,", ",|,")
+    nodes.write_text(text)
+    code, _, _ = call("audit", str(own_data), "--html", "a.html", "--markdown", "a.md")
+    assert code == 0
+    assert "<i>α" not in Path("a.html").read_text()
+
+
+def texts(count, path="texts.jsonl"):
+    lines = [json.dumps({"index": i, "text": f"text {i}"}) for i in range(count)]
+    Path(path).write_text("\n".join(lines))
+    return path
+
+
+def test_texts_and_words_are_used(call, own_data):  # noqa: F811
+    Path("words.csv").write_text("dim,word\n0,height\n1,weight\n")
+    code, out, _ = call(
+        "audit", str(own_data), "--text", texts(60), "--words", "words.csv", "--json", "a.json"
+    )
+    assert code == 0
+    assert json.loads(Path("a.json").read_text())["facts"]["texts"] == 60
+    assert "label words in texts" in out
+    assert "label words among features" in out
+
+
+def test_a_huge_document_is_read(call, own_data):  # noqa: F811
+    path = Path(texts(60))
+    lines = path.read_text().splitlines()
+    lines[0] = json.dumps({"index": 0, "text": "word " * 400_000})
+    path.write_text("\n".join(lines))
+    assert call("audit", str(own_data), "--text", str(path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "no dataset"),
+        (["empty"], "has no nodes.csv"),
+        (["notes.txt"], "is no folder"),
+        (["no/such/folder"], "does not exist"),
+        (["header-only"], "no rows"),
+        (["mine", "--split", "tenfold"], "no split 'tenfold'"),
+        (["mine", "--text", "missing.jsonl"], "does not exist"),
+        (["mine", "--text", "short.jsonl"], "each of 60 nodes; found 7"),
+        (["mine", "--text", "gap.jsonl"], "node 0 is not there"),
+        (["mine", "--text", "latin.jsonl"], "UTF-8"),
+        (["mine", "--words", "latin.txt"], "cannot be read"),
+        (["mine", "--words", "words.csv"], "2 "),
+        (["mine", "--html", "."], "--html"),
+        (["mine", "--json", "nowhere/a.json"], "--json"),
+    ],
+)
+def test_bad_input_ends_in_one_line_and_exit_code_2(call, own_data, words, message):  # noqa: F811
+    Path("empty").mkdir()
+    Path("notes.txt").write_text("hello")
+    Path("header-only").mkdir()
+    Path("header-only/nodes.csv").write_text("id,a,label\n")
+    Path("header-only/edges.csv").write_text("source,target\n")
+    texts(7, "short.jsonl")
+    Path("gap.jsonl").write_text('{"index": 1, "text": "a"}\n')
+    Path("latin.jsonl").write_bytes('{"index": 0, "text": "é"}'.encode("latin-1"))
+    Path("latin.txt").write_bytes("é".encode("latin-1"))
+    Path("words.csv").write_text("dim,word\n0,one\n1,two\n2,three\n")
+    code, out, error = call("audit", *words)
+    assert (code, out) == (2, "")
+    assert message in error
+    assert "\n" not in error.strip()
