@@ -112,6 +112,16 @@ def test_without_validation_the_strength_is_one():
     assert baselines(GraphView.of(data)).strength == 1.0
 
 
+def test_a_node_is_no_neighbour_of_itself():
+    data = example()
+    data.test_mask = data.train_mask.clone()
+    nodes = torch.arange(120)
+    data.edge_index = torch.stack([nodes, nodes])
+    result = baselines(GraphView.of(data))
+    assert result.reached == 0.0
+    assert result.neighbours == result.majority
+
+
 def test_nothing_is_changed():
     data = example()
     before = data.clone()

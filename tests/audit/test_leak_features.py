@@ -47,6 +47,14 @@ def test_groups_are_zero_or_not_values_or_quantiles():
     assert len(np.unique(codes(groups, 3))) == len(np.unique(codes(groups, 4))) == 1
 
 
+def test_half_of_zeros_make_two_groups():
+    values = np.arange(1.0, 101.0)
+    half = np.where(np.arange(100) < 50, 0.0, values)[:, None]
+    less = np.where(np.arange(100) < 49, 0.0, values)[:, None]
+    assert len(np.unique(codes(Groups.of(half), 0))) == 2
+    assert len(np.unique(codes(Groups.of(less), 0))) > 2
+
+
 def test_information_is_that_of_scikit_learn():
     rng = np.random.default_rng(1)
     groups = Groups.of(mixed_columns(rng))
