@@ -35,7 +35,8 @@ def refine_duplicates(
     """Merge what :func:`drgcn.audit.duplicates.find_duplicates` finds.
 
     How alike nodes must be depends on the whole dataset. So merging some can bring up others, and
-    it is done until the result has no duplicates left by the same evidence.
+    it is done until the result has no duplicates left by the same evidence. (Taking columns out or
+    replacing features may make new ones: look again after it.)
 
     Args:
         data: One graph; it is not changed.

@@ -109,7 +109,8 @@ def _telling(finding: Finding) -> Figure:
         )
     ]
     _name_rows(axes, names)
-    axes.set_xlabel("% of a class's entropy that one feature settles")
+    named = "; orange: a word of a class name" if any(told) else ""
+    axes.set_xlabel(f"% of a class's entropy that one feature settles{named}")
     return figure
 
 
