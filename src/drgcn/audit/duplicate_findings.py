@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drgcn.audit.duplicate_groups import DuplicateGroups, Groups, find_duplicates
 from drgcn.audit.duplicate_pairs import DuplicatePairs
-from drgcn.audit.duplicates import DuplicateGroups, Groups, find_duplicates
 from drgcn.audit.finding import Finding, Severity
 from drgcn.audit.graph_view import PARTS, GraphView
 from drgcn.audit.union_find import groups_of
@@ -37,8 +37,8 @@ def duplicate_findings(
         texts: One text per node, empty where there is none.
         expected_false: Expected number of false pairs in the whole dataset, at most.
         seed: Seed of the hash functions.
-        found: What :func:`drgcn.audit.duplicates.find_duplicates` found in the same data, if it
-            was asked before.
+        found: What :func:`drgcn.audit.duplicate_groups.find_duplicates` found in the same data,
+            if it was asked before.
 
     Raises:
         InputError: If features are not finite, or texts do not fit the nodes.

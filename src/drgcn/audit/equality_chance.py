@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from drgcn.audit.feature_rows import filled
 from drgcn.audit.overlap_chance import log_chance
 from drgcn.data.features import Features
 
@@ -28,9 +29,7 @@ def log_chance_of_equality(
         seed: Seed of the sample of rows that frequencies are taken from.
     """
     if sparse.issparse(rows):
-        ones = np.ones(rows.nnz, dtype=np.float32)
-        words = sparse.csr_array((ones, rows.indices, rows.indptr), shape=rows.shape)
-        return log_chance(words, np.stack([nodes, nodes], axis=1))
+        return log_chance(filled(rows), np.stack([nodes, nodes], axis=1))
     sample = rows
     if len(rows) > _SAMPLE:
         chosen = np.random.default_rng(seed).choice(len(rows), _SAMPLE, replace=False)

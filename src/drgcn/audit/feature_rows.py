@@ -65,18 +65,23 @@ def bag_of_words(rows: Features) -> sparse.csr_array | None:
             return None
         csr = sparse.csr_array(rows)
     counts = np.diff(csr.indptr)
-    filled = counts > 0
-    if not filled.any():
+    some = counts > 0
+    if not some.any():
         return None
-    starts = csr.indptr[:-1][filled]
+    starts = csr.indptr[:-1][some]
     least = np.minimum.reduceat(csr.data, starts).astype(np.float64)
     most = np.maximum.reduceat(csr.data, starts).astype(np.float64)
-    size = counts[filled]
+    size = counts[some]
     follows = any(_constant(most * size**power) for power in (0.0, 0.5, 1.0))
     if least.min() <= 0 or not np.allclose(least, most, rtol=1e-5) or not follows:
         return None
-    ones = np.ones(csr.nnz, dtype=np.float32)
-    return sparse.csr_array((ones, csr.indices, csr.indptr), shape=csr.shape)
+    return filled(csr)
+
+
+def filled(rows: sparse.csr_array) -> sparse.csr_array:
+    """Ones where rows are not zero."""
+    ones = np.ones(rows.nnz, dtype=np.float32)
+    return sparse.csr_array((ones, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def row_sizes(rows: Features) -> npt.NDArray[np.int64]:

@@ -5,12 +5,14 @@ everything else goes. Two rows are then sums of independent columns. Both simila
 value t just if a sum over columns is not negative:
 
     Jaccard   u.v / (|u|^2 + |v|^2 - u.v) >= t   if   sum (1 + t) u v - t (u^2 + v^2) >= 0
-    cosine    2 u.v / (|u|^2 + |v|^2)     >= t   if   sum u v - t/2 (u^2 + v^2) >= 0
+    Dice      2 u.v / (|u|^2 + |v|^2)     >= t   if   sum u v - t/2 (u^2 + v^2) >= 0
 
-(the second is the cosine of rows of equal length). Chernoff's inequality bounds the probability of
-that by the product of the columns' E exp(lambda z), for any lambda. So the number of chance pairs
-is bounded without drawing any, far beyond what permutations could count: a million rows have
-5e11 pairs, of which less than one may be a false alarm.
+Dice's is the cosine of rows of equal length, and less if lengths differ. (The cosine itself
+divides each row by its length, which ties its columns to each other: it has no such sum.)
+Chernoff's inequality bounds the probability of the sum by the product of the columns'
+E exp(lambda z), for any lambda. So the number of chance pairs is bounded without drawing any, far
+beyond what permutations could count: a million rows have 5e11 pairs, of which less than one may
+be a false alarm.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from scipy.optimize import minimize_scalar
 
 from drgcn.data.features import Features
 
-Similarity = Literal["jaccard", "cosine"]
+Similarity = Literal["jaccard", "dice"]
 
 _STEPS = 13  # of halving an interval of length one: the threshold is exact to 0.0002
 _CELLS = 1 << 20  # pairs of values looked at, all columns together
@@ -40,25 +42,30 @@ class IndependenceNull:
     Attributes:
         similarity: What is measured.
         filled: Share of rows in which a column is not zero.
-        values: Values of a column where it is not zero, as quantiles, ``[columns, quantiles]``.
+        values: Values of a column where it is not zero, ``[columns, cells]``: the mean over each
+            of some cells of its distribution.
+        weights: Share of the values in each cell.
     """
 
     similarity: Similarity
     filled: npt.NDArray[np.float64]
     values: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
 
     @classmethod
     def of_words(cls, words: sparse.csr_array) -> IndependenceNull:
         """The null of bags of words under Jaccard similarity."""
         counts = np.bincount(words.indices, minlength=words.shape[1])
         filled = counts[counts > 0] / max(words.shape[0], 1)
-        return cls("jaccard", filled, np.ones((len(filled), 1)))
+        return cls("jaccard", filled, np.ones((len(filled), 1)), np.ones(1))
 
     @classmethod
     def of_rows(cls, rows: Features, seed: int) -> IndependenceNull:
-        """The null of rows of length one under the cosine.
+        """The null of any rows under Dice's similarity.
 
-        The distribution of a column is taken from its quantiles, over a sample of large data.
+        The distribution of a column comes from all rows, or a sample of large data, as means over
+        cells. Cells get smaller towards both ends, since rows that share an extreme value are
+        what makes pairs similar.
         """
         if rows.shape[0] > _SAMPLE:
             chosen = np.random.default_rng(seed).choice(rows.shape[0], _SAMPLE, replace=False)
@@ -67,13 +74,13 @@ class IndependenceNull:
         columns.eliminate_zeros()
         counts = np.diff(columns.indptr)
         used = np.flatnonzero(counts)
-        size = int(np.clip(np.sqrt(_CELLS / max(len(used), 1)), 8, 64))
-        levels = (np.arange(size) + 0.5) / size
-        values = np.empty((len(used), size))
+        middle = int(np.clip(np.sqrt(_CELLS / max(len(used), 1)) - 24, 8, 40))
+        edges = _edges(max(rows.shape[0], 2), middle)
+        values = np.empty((len(used), len(edges) - 1))
         for place, column in enumerate(used):
-            entries = columns.data[columns.indptr[column] : columns.indptr[column + 1]]
-            values[place] = np.quantile(entries.astype(np.float64), levels)
-        return cls("cosine", counts[used] / max(rows.shape[0], 1), values)
+            entries = np.sort(columns.data[columns.indptr[column] : columns.indptr[column + 1]])
+            values[place] = _cell_means(entries.astype(np.float64), edges)
+        return cls("dice", counts[used] / max(rows.shape[0], 1), values, np.diff(edges))
 
     def log_tail(self, similarity: float) -> float:
         """Upper bound of the log probability that two rows are this similar or more."""
@@ -89,9 +96,9 @@ class IndependenceNull:
 
         def bound(log_scale: float) -> float:
             scale = np.exp(log_scale)
-            moments = (1 - p) ** 2 + 2 * p * (1 - p) * np.exp(scale * one).mean(axis=1)
+            moments = (1 - p) ** 2 + 2 * p * (1 - p) * (np.exp(scale * one) @ self.weights)
             with np.errstate(over="ignore"):
-                moments += p**2 * np.exp(scale * both).mean(axis=(1, 2))
+                moments += p**2 * (np.exp(scale * both) @ self.weights @ self.weights)
                 total = float(min(np.log(moments).sum(), 1e9))
             return total + float(np.log(max(-np.expm1(empty - total), _ROUNDING)))
 
@@ -109,3 +116,23 @@ class IndependenceNull:
             middle = (low + high) / 2
             low, high = (low, middle) if self.log_tail(middle) <= allowed else (middle, high)
         return high if high < 1 else np.inf
+
+
+def _edges(count: int, middle: int) -> npt.NDArray[np.float64]:
+    """Levels from 0 to 1: in the tails each cell holds twice as many as the one outside it."""
+    tail = [0.0]
+    level = 1 / count
+    while level < 1 / 16:
+        tail.append(level)
+        level *= 2
+    low = np.array(tail)
+    return np.concatenate([low, np.linspace(1 / 16, 15 / 16, middle + 1), 1 - low[::-1]])
+
+
+def _cell_means(
+    ordered: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Means of sorted values between levels, values being steps of equal width."""
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    total = np.interp(edges * len(ordered), np.arange(len(ordered) + 1), sums)
+    return np.diff(total) / np.diff(edges) / len(ordered)

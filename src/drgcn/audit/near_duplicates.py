@@ -12,7 +12,7 @@ from scipy import sparse
 
 from drgcn.audit.duplicate_pairs import DuplicatePairs, Evidence
 from drgcn.audit.exact_duplicates import exact_duplicates
-from drgcn.audit.feature_rows import bag_of_words, by_density, feature_rows
+from drgcn.audit.feature_rows import bag_of_words, by_density, feature_rows, filled
 from drgcn.audit.independence_null import IndependenceNull, Similarity
 from drgcn.audit.minhash import similar_sets
 from drgcn.audit.overlap_chance import log_chance
@@ -21,8 +21,8 @@ from drgcn.data.features import Features
 from drgcn.errors import InputError
 
 # Below this, nobody would call two rows near duplicates, however rare such a pair is by chance:
-# half of the words in common; nine tenths of the length in the same direction.
-LEAST: Final[dict[Similarity, float]] = {"jaccard": 0.5, "cosine": 0.9}
+# half of the words in common, or a tenth of the mean squared length apart.
+LEAST: Final[dict[Similarity, float]] = {"jaccard": 0.5, "dice": 0.9}
 
 _CHUNK = 1 << 15
 
@@ -33,7 +33,7 @@ class NearDuplicates:
 
     Attributes:
         pairs: Pairs with their similarity. Of equal rows only the first is in a pair.
-        similarity: ``"jaccard"`` (bags of words) or ``"cosine"``.
+        similarity: ``"jaccard"`` (bags of words) or ``"dice"`` (other features).
         threshold: The least similarity of a pair: ``null_quantile`` or what the caller asked
             for, whichever is more.
         null_quantile: The similarity that, of all pairs of the dataset, no more than
@@ -59,13 +59,14 @@ def near_duplicates(
 ) -> NearDuplicates:
     """Find rows that are more alike than independent columns make any pair of the dataset.
 
-    Bags of words are measured by Jaccard similarity. Other features are measured by the cosine;
-    if at least a quarter of the entries are not zero, columns are first given mean zero and
-    variance one, so that columns of large values do not hide the others. Candidates come from
-    MinHash or random projections, never from all pairs.
+    Bags of words are measured by Jaccard similarity. Other features are measured by Dice's
+    similarity 2 u.v / (|u|^2 + |v|^2), which is the cosine of rows of equal length and 1 for equal
+    rows alone. If at least a quarter of the entries are not zero, columns are first given mean
+    zero and variance one, so that columns of large values do not hide the others. Candidates come
+    from MinHash or random projections, never from all pairs.
 
     The threshold comes from rows whose columns are permuted independently (see
-    :mod:`drgcn.audit.independence_null`). A pair of bags of words must also share more words than
+    :mod:`drgcn.audit.independence_null`). A pair of sparse rows must also share more columns than
     chance gives two rows of their lengths (:mod:`drgcn.audit.overlap_chance`). Real columns do
     depend on each other, as words of one topic do: a pair above the threshold is not chance, but
     whether it is one paper twice, two versions, or two papers with one text, only reading tells.
@@ -73,7 +74,7 @@ def near_duplicates(
     Args:
         x: Features ``[nodes, columns]``: a tensor (dense, COO, CSR), an array, or a SciPy matrix.
         expected_false: Expected number of false pairs in the whole dataset, at most.
-        least: Similarity below which no pair is reported; 0.5 (Jaccard) or 0.9 (cosine) if not
+        least: Similarity below which no pair is reported; 0.5 (Jaccard) or 0.9 (Dice) if not
             given.
         seed: Seed of the hash functions and of the sample of large data.
         evidence: How the pairs are called.
@@ -94,17 +95,21 @@ def near_duplicates(
     rows = by_density(rows)
     rows = rows if len(chosen) == rows.shape[0] else rows[chosen]
     words = bag_of_words(rows)
-    similarity: Similarity = "cosine" if words is None else "jaccard"
-    rows = _unit_rows(rows) if words is None else words
-    null = (
-        IndependenceNull.of_rows(rows, seed) if words is None else IndependenceNull.of_words(words)
-    )
+    similarity: Similarity = "dice" if words is None else "jaccard"
+    if words is None:
+        rows = rows if sparse.issparse(rows) else _standardised(rows)
+        null = IndependenceNull.of_rows(rows, seed)
+    else:
+        rows = words
+        null = IndependenceNull.of_words(words)
     every = len(chosen) * (len(chosen) - 1) / 2
     quantile = null.threshold(every, expected_false)
     threshold = max(quantile, LEAST[similarity] if least is None else least)
     pairs, score = _pairs(rows, similarity, threshold, seed)
-    if words is not None and len(pairs):
-        rare = log_chance(words, pairs) + math.log(max(every, 1)) <= math.log(expected_false)
+    if sparse.issparse(rows) and len(pairs):
+        rare = log_chance(filled(rows), pairs) + math.log(max(every, 1)) <= math.log(
+            expected_false
+        )
         pairs, score = pairs[rare], score[rare]
     found = DuplicatePairs(evidence, chosen[pairs], score)
     return NearDuplicates(found, similarity, threshold, quantile, expected_false)
@@ -118,12 +123,13 @@ def _pairs(
     if similarity == "jaccard":
         pairs = similar_sets(rows, threshold, seed)
     elif sparse.issparse(rows):
-        # Rows of a high cosine share their heavy columns; how many others they share is open.
+        # Rows that are alike share their heavy columns; how many others they share is open.
         pairs = similar_sets(rows, threshold / 2, seed)
     else:
+        # The cosine is never less than Dice's similarity, so no pair is lost by asking for it.
         pairs = similar_directions(rows, threshold, seed)
     score = _scores(rows, pairs, similarity)
-    # In float32 the cosine of a pair at the threshold may fall short of it by rounding.
+    # In float32 a pair at the threshold may fall short of it by rounding.
     alike = score >= threshold - 1e-6
     return pairs[alike], score[alike]
 
@@ -131,6 +137,7 @@ def _pairs(
 def _scores(
     rows: Features, pairs: npt.NDArray[np.int64], similarity: Similarity
 ) -> npt.NDArray[np.float64]:
+    squares = _squares(rows)
     score = np.empty(len(pairs))
     for at in range(0, len(pairs), _CHUNK):
         a, b = pairs[at : at + _CHUNK].T
@@ -138,26 +145,25 @@ def _scores(
             product = np.asarray(rows[a].multiply(rows[b]).sum(axis=1), dtype=np.float64).ravel()
         else:
             product = np.einsum("ij,ij->i", rows[a], rows[b], dtype=np.float64)
-        if similarity == "jaccard":
-            sizes = np.diff(rows.indptr)
-            product /= sizes[a] + sizes[b] - product
-        score[at : at + _CHUNK] = product
+        both = squares[a] + squares[b]
+        whole = both - product if similarity == "jaccard" else both / 2
+        score[at : at + _CHUNK] = np.divide(product, whole, out=np.zeros(len(a)), where=whole > 0)
     return score
 
 
-def _unit_rows(rows: Features) -> Features:
+def _squares(rows: Features) -> npt.NDArray[np.float64]:
     if sparse.issparse(rows):
-        lengths = np.sqrt(np.asarray(rows.astype(np.float64).power(2).sum(axis=1))).ravel()
-        data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
-        return sparse.csr_array((data.astype(np.float32), rows.indices, rows.indptr), rows.shape)
+        return np.asarray(rows.astype(np.float64).power(2).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+
+
+def _standardised(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     mean = rows.mean(axis=0, dtype=np.float64)
     spread = rows.std(axis=0, dtype=np.float64)
     # A constant column can have a tiny spread by rounding: ask the values.
     varies = (rows.max(axis=0) > rows.min(axis=0)) if len(rows) else spread > 0
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies & (spread > 0))
-    unit = np.empty(rows.shape, dtype=np.float32)
+    result = np.empty(rows.shape, dtype=np.float32)
     for at in range(0, len(rows), _CHUNK):
-        block = (rows[at : at + _CHUNK] - mean) * scale
-        lengths = np.sqrt((block**2).sum(axis=1, keepdims=True))
-        unit[at : at + _CHUNK] = block / np.where(lengths > 0, lengths, 1)
-    return unit
+        result[at : at + _CHUNK] = (rows[at : at + _CHUNK] - mean) * scale
+    return result

@@ -22,7 +22,7 @@ def similar_directions(rows: npt.NDArray[np.float32], least: float, seed: int) -
     What is returned has to be measured still; for what is missed see :func:`expected_recall`.
 
     Args:
-        rows: Rows of length one.
+        rows: Rows of any length.
         least: The cosine looked for.
         seed: Seed of the directions.
     """

@@ -17,9 +17,11 @@ from drgcn.audit.near_duplicates import near_duplicates
 from drgcn.audit.overlap_chance import log_chance
 from drgcn.audit.text_words import checked_texts, pieces, plain_words, set_matrix
 
-# Texts of at most so many words are titles: a wrong letter costs them a large part of the words.
+# Texts of at most so many different words are titles: a wrong letter costs them many words.
 _TITLE = 25
 _TITLE_LIKENESS = 0.7
+# With fewer words a text is a phrase that many share, such as "technical report".
+_SHORTEST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +29,10 @@ class TextDuplicates:
     """Texts that are alike.
 
     Attributes:
-        pairs: Pairs with their Jaccard similarity, of words or (titles) of pieces of words.
-        texts: How many nodes have a text with a telling word; the others are in no pair.
+        pairs: Pairs with their Jaccard similarity, of all words or of the letters of titles,
+            whichever is more.
+        texts: How many nodes have a text of five different telling words; the others are in no
+            pair.
         threshold: The least Jaccard similarity of the words of a pair of long texts.
         null_quantile: As in :class:`drgcn.audit.near_duplicates.NearDuplicates`, of words.
         expected_false: Expected number of false pairs in the whole dataset, at most.
@@ -51,10 +55,12 @@ def text_duplicates(
 ) -> TextDuplicates:
     """Find texts with the same words, and titles with the same words but for some letters.
 
-    Words are compared as sets, in lower case and without punctuation and stop words, with the
-    thresholds of :func:`drgcn.audit.near_duplicates.near_duplicates`. Texts of up to 25 words are
-    compared by runs of three letters too, where a pair needs a similarity of 0.7 and, like every
-    pair, more words in common than chance gives texts of their lengths.
+    Words are compared as sets, in lower case and without punctuation, stop words and numbers, with
+    the thresholds of :func:`drgcn.audit.near_duplicates.near_duplicates`. Titles, that is texts
+    of up to 25 different words, are compared by runs of three letters too. Such a pair needs a
+    similarity of 0.7 and, like every pair, more words in common than chance gives texts of their
+    lengths. Texts of fewer than five words are left out: such phrases recur without any paper
+    recurring.
 
     Args:
         texts: One text per node, empty where there is none.
@@ -66,37 +72,39 @@ def text_duplicates(
     Raises:
         InputError: If a text is no string, or too long.
     """
-    texts = checked_texts(texts)
-    words = set_matrix(texts, lambda text: plain_words(text, stem))
-    sizes = np.diff(words.indptr)
-    known = np.flatnonzero(sizes)
-    words = words[known]
+    split = [plain_words(text, stem) for text in checked_texts(texts)]
+    known = np.array(
+        [n for n, words in enumerate(split) if len(set(words)) >= _SHORTEST], np.int64
+    )
+    split = [split[node] for node in known]
+    words = set_matrix(split)
+    allowed = math.log(expected_false) - math.log(max(len(known) * (len(known) - 1) / 2, 1))
     near = near_duplicates(words, expected_false=expected_false, least=least, seed=seed)
-    every = math.log(max(len(known) * (len(known) - 1) / 2, 1)) - math.log(expected_false)
     equal = exact_duplicates(words).pairs.nodes
-    equal = equal[log_chance(words, equal) + every <= 0]
-    titles = np.flatnonzero(sizes[known] <= _TITLE)
-    edited, likeness = _edited([texts[node] for node in known[titles]], stem, seed)
+    equal = equal[log_chance(words, equal) <= allowed]
+    titles = np.flatnonzero(np.diff(words.indptr) <= _TITLE)
+    edited, likeness = _edited([split[place] for place in titles], seed)
     edited = titles[edited]
-    rare = log_chance(words, edited) + every <= 0
-    pairs = np.concatenate([known[equal], known[near.pairs.nodes], known[edited[rare]]])
+    rare = log_chance(words, edited) <= allowed
+    pairs = np.concatenate([equal, near.pairs.nodes, edited[rare]])
     score = np.concatenate([np.ones(len(equal)), near.pairs.score, likeness[rare]])
     return TextDuplicates(
-        _best(pairs, score), len(known), near.threshold, near.null_quantile, expected_false
+        _best(known[pairs], score), len(known), near.threshold, near.null_quantile, expected_false
     )
 
 
 def _edited(
-    titles: Sequence[str], stem: bool, seed: int
+    titles: Sequence[Sequence[str]], seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    runs = set_matrix(titles, lambda text: pieces(plain_words(text, stem)))
-    # Equal sets of runs once: a thousand equal titles are no million pairs.
-    first = exact_duplicates(runs).first
-    chosen = np.flatnonzero(first == np.arange(len(first)))
+    runs = set_matrix([pieces(words) for words in titles])
+    # Equal sets of runs once, and hung on the first: a thousand equal titles are no million pairs.
+    equal = exact_duplicates(runs)
+    chosen = np.flatnonzero(equal.first == np.arange(len(titles)))
     pairs = chosen[similar_sets(runs[chosen], _TITLE_LIKENESS, seed)]
     likeness = _jaccard(runs, pairs)
     alike = likeness >= _TITLE_LIKENESS
-    return pairs[alike], likeness[alike]
+    both = np.concatenate([equal.pairs.nodes, pairs[alike]])
+    return both, np.concatenate([equal.pairs.score, likeness[alike]])
 
 
 def _jaccard(sets: sparse.csr_array, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

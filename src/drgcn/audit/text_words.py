@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -45,7 +45,7 @@ def checked_texts(texts: Sequence[str], nodes: int | None = None) -> tuple[str, 
 
 
 def plain_words(text: str, stem: bool = True) -> list[str]:
-    """Words in lower case without accents, punctuation and stop words.
+    """Words in lower case without accents, punctuation, stop words and bare numbers.
 
     Args:
         text: A text; forms of one letter (ligatures, wide letters, accents) become one.
@@ -59,7 +59,11 @@ def plain_words(text: str, stem: bool = True) -> list[str]:
 
     split = unicodedata.normalize("NFKD", text)
     letters = "".join(letter for letter in split if not unicodedata.combining(letter))
-    words = [word for word in split_words(letters) if word not in ENGLISH_STOP_WORDS]
+    words = [
+        word
+        for word in split_words(letters)
+        if word not in ENGLISH_STOP_WORDS and not word.isdecimal()
+    ]
     return [_ENDINGS.sub("", word) for word in words] if stem else words
 
 
@@ -75,9 +79,9 @@ def pieces(words: Iterable[str]) -> list[str]:
     ]
 
 
-def set_matrix(texts: Sequence[str], split: Callable[[str], Iterable[str]]) -> sparse.csr_array:
+def set_matrix(parts: Sequence[Iterable[str]]) -> sparse.csr_array:
     """Zeros and ones: which text has which word or piece; columns in alphabetical order."""
-    sets = [sorted(set(split(text))) for text in texts]
+    sets = [sorted(set(words)) for words in parts]
     vocabulary = {word: column for column, word in enumerate(sorted(set().union(*sets)))}
     indptr = np.cumsum([0, *map(len, sets)])
     indices = np.array([vocabulary[word] for words in sets for word in words], dtype=np.int64)
