@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from scipy.linalg import inv, sqrtm
 from scipy.stats import binom
 
 from drgcn.audit.near_duplicates import NearDuplicates, near_duplicates
@@ -83,13 +84,33 @@ def test_planted_dense_rows_are_found_and_nothing_else(noise: float) -> None:
     x = (x * np.exp(draw.standard_normal(32)) + 5).astype(np.float32)
     found = near_duplicates(x)
     z = (x - x.mean(0)) / x.std(0)
+    z = z @ np.real(inv(sqrtm(np.corrcoef(x.T) + 0.01 * np.eye(32))))
     squares = (z**2).sum(1)
     dice = 2 * z @ z.T / (squares[:, None] + squares)
     a, b = np.nonzero(np.triu(dice, 1) >= found.threshold)
     assert found.similarity == "dice"
     assert _as_set(found) == set(zip(a.tolist(), b.tolist(), strict=True))
     assert _as_set(found) >= {(n, 1000 + n) for n in range(100)} or noise > 0.1
-    np.testing.assert_allclose(found.pairs.score, dice[tuple(found.pairs.nodes.T)], atol=1e-5)
+    np.testing.assert_allclose(found.pairs.score, dice[tuple(found.pairs.nodes.T)], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["digits", "breast-cancer", "wine"])
+def test_measurements_that_go_together_are_no_duplicates(name: str) -> None:
+    # Patients and digits, all different; features that are strongly correlated.
+    from drgcn.data import load
+
+    x = load(name).x
+    assert not len(near_duplicates(x).pairs)
+    copies = x[:20] * (1 + 0.002 * torch.randn(20, x.size(1)))
+    found = _as_set(near_duplicates(torch.cat([x, copies])))
+    assert found == {(node, len(x) + node) for node in range(20)}
+
+
+def test_copies_are_found_among_fewer_rows_than_columns() -> None:
+    draw = np.random.default_rng(9)
+    x = draw.standard_normal((120, 300))
+    x = np.vstack([x, x[:20] + 0.02 * draw.standard_normal((20, 300))])
+    assert _as_set(near_duplicates(x)) == {(node, 120 + node) for node in range(20)}
 
 
 def test_recall_of_projections_is_what_is_said() -> None:

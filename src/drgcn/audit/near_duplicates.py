@@ -17,6 +17,7 @@ from drgcn.audit.independence_null import IndependenceNull, Similarity
 from drgcn.audit.minhash import similar_sets
 from drgcn.audit.overlap_chance import log_chance
 from drgcn.audit.random_projections import similar_directions
+from drgcn.audit.whitening import whitened
 from drgcn.data.features import Features
 from drgcn.errors import InputError
 
@@ -61,9 +62,9 @@ def near_duplicates(
 
     Bags of words are measured by Jaccard similarity. Other features are measured by Dice's
     similarity 2 u.v / (|u|^2 + |v|^2), which is the cosine of rows of equal length and 1 for equal
-    rows alone. If at least a quarter of the entries are not zero, columns are first given mean
-    zero and variance one, so that columns of large values do not hide the others. Candidates come
-    from MinHash or random projections, never from all pairs.
+    rows alone. If at least a quarter of the entries are not zero, columns are first standardised
+    and freed of their correlations (:mod:`drgcn.audit.whitening`). Candidates come from MinHash or
+    random projections, never from all pairs.
 
     The threshold comes from rows whose columns are permuted independently (see
     :mod:`drgcn.audit.independence_null`). A pair of sparse rows must also share more columns than
@@ -97,7 +98,7 @@ def near_duplicates(
     words = bag_of_words(rows)
     similarity: Similarity = "dice" if words is None else "jaccard"
     if words is None:
-        rows = rows if sparse.issparse(rows) else _standardised(rows)
+        rows = rows if sparse.issparse(rows) else whitened(rows)
         null = IndependenceNull.of_rows(rows, seed)
     else:
         rows = words
@@ -155,15 +156,3 @@ def _squares(rows: Features) -> npt.NDArray[np.float64]:
     if sparse.issparse(rows):
         return np.asarray(rows.astype(np.float64).power(2).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-
-
-def _standardised(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    mean = rows.mean(axis=0, dtype=np.float64)
-    spread = rows.std(axis=0, dtype=np.float64)
-    # A constant column can have a tiny spread by rounding: ask the values.
-    varies = (rows.max(axis=0) > rows.min(axis=0)) if len(rows) else spread > 0
-    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies & (spread > 0))
-    result = np.empty(rows.shape, dtype=np.float32)
-    for at in range(0, len(rows), _CHUNK):
-        result[at : at + _CHUNK] = (rows[at : at + _CHUNK] - mean) * scale
-    return result
