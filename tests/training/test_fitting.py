@@ -289,6 +289,7 @@ def test_divergence_is_said_under_every_rule(tiny):
     ("arguments", "words"),
     [
         ({"make_model": GCN(24, 8, 4)}, "function that builds a model"),
+        ({"make_model": lambda: None}, "return a module; it returned NoneType"),
         ({"data": []}, "one PyG Data; found list"),
         ({"epochs": 2.5}, "at least one epoch"),
         ({"seeds": [1.5]}, "distinct seeds"),

@@ -425,7 +425,10 @@ def test_several_graphs_take_neither_batch_size_nor_inductive(options):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"batch_size": 0}, "batch_size to be at least one; found 0"),
+        ({"batch_size": 0}, "batch_size to be a whole number from 1 on; found 0"),
+        ({"batch_size": "a"}, "batch_size to be a whole number from 1 on; found 'a'"),
+        ({"batch_size": 2.5}, "batch_size to be a whole number from 1 on; found 2.5"),
+        ({"batch_size": True}, "batch_size to be a whole number from 1 on; found True"),
         ({"inductive": "test"}, "'train' or 'apart'; found 'test'"),
     ],
 )

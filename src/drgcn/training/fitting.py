@@ -156,6 +156,9 @@ def _preparations(
     """What makes the arguments of a model's ``forward`` and of its training steps."""
     with torch.random.fork_rng(devices=[]):
         model = make_model()
+    if not isinstance(model, torch.nn.Module):
+        found = type(model).__name__
+        raise InputError(f"Expected make_model to return a module; it returned {found}.")
     prepare = getattr(model, "prepare", None) or (lambda data: (data.x, data.edge_index))
     if batch_size is None:
         return prepare, None
@@ -183,13 +186,12 @@ def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult
         )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
-    val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     test_accuracy = objective.score(stack(test.inputs)[:, test.nodes], test.labels)
     return FitResult(
         seeds=stack.seeds,
         best_epoch=trainer.best_epoch.tolist(),
         epochs_run=trainer.last_epoch.tolist(),
-        val_accuracy=val_accuracy.tolist(),
+        val_accuracy=trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes].tolist(),
         test_accuracy=test_accuracy.tolist(),
         curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
         models=[stack.model(lane) for lane in lanes.tolist()],

@@ -94,8 +94,11 @@ class Task:
             )
         if inductive is not None and inductive not in get_args(Inductive):
             raise InputError(f"Expected inductive 'train' or 'apart'; found {inductive!r}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"Expected batch_size to be at least one; found {batch_size}.")
+        whole_number = isinstance(batch_size, int) and not isinstance(batch_size, bool)
+        if batch_size is not None and not (whole_number and batch_size >= 1):
+            raise InputError(
+                f"Expected batch_size to be a whole number from 1 on; found {batch_size!r}."
+            )
         batches = None if batch_size is None else MiniBatches(len(nodes["train"]), batch_size)
         if inductive is None:
             seen = dict.fromkeys(nodes, data)
@@ -109,8 +112,7 @@ class Task:
             if key not in inputs:
                 inputs[key] = _prepared(make, seen[part], device)
             index = seen[part][f"{part}_mask"].nonzero().flatten()
-            labels = seen[part].y[index]
-            whole[part] = Part(inputs[key], index.to(device), labels.to(device))
+            whole[part] = Part(inputs[key], index.to(device), seen[part].y[index].to(device))
         objective = objective_for(data.y)
         return cls((whole["train"],), whole["val"], whole["test"], objective, batches)
 
