@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch_geometric import nn as pyg
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import DataLoader
 
 from drgcn import advise, insert_reweighting, load, stability_k
@@ -172,3 +172,12 @@ def test_advice_quotes_the_study_and_where_gates_may_stick_the_raw_sets(planted)
     assert "on breast-cancer (gcn)" in raw.paragraph
     assert "or take log(1 + x) of counts first" in " ".join(raw.warnings)
     assert "on wine" not in advise(load("wine", normalize="standard")).paragraph
+
+
+def test_of_several_node_types_one_is_asked_for():
+    data = HeteroData()
+    data["paper"].x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    data["author"].x = torch.zeros(5, 2)
+    with pytest.raises(InputError, match=r"'paper', 'author'.*advise\(data\[node_type\]\.x\)"):
+        advise(data)
+    assert advise(data["paper"].x).rows == 20

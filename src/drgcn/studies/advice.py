@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
 from drgcn.studies.advice_words import paragraph, warnings_for
@@ -69,6 +69,12 @@ def advise(source: Any, data: Data | None = None) -> Advice:
         source = data
     if isinstance(source, Tensor):
         source = Data(x=source)
+    if isinstance(source, HeteroData):
+        types = ", ".join(map(repr, source.node_types)) or "none"
+        raise InputError(
+            f"Expected features of one kind of node; found HeteroData of the node types {types}. "
+            f"Give one: advise(data[node_type].x)."
+        )
     single = isinstance(source, Data)
     if not single and not isinstance(source, Iterable):
         raise InputError(
