@@ -1,5 +1,6 @@
 """The command line as a user meets it."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import drgcn.cli
+from drgcn.cli.options import use_folder
 from drgcn.errors import DrgcnError
 from drgcn.studies.recipes import recipe
 
@@ -179,9 +181,12 @@ def test_the_demo_writes_records_and_a_report(call, tmp_path):
     code, out, _ = call("demo", "--seeds", "2", "--epochs", "2")
     assert code == 0
     assert len(list((tmp_path / "demo-output").glob("*.json"))) == 8
-    assert (tmp_path / "demo-output" / "report.html").exists()
+    page = (tmp_path / "demo-output" / "report.html").read_text()
     assert "digits" in out
     assert "planted" in out
+    for caveat in ("synthetic and built so that reweighting can help", "not yet at its best"):
+        assert caveat in " ".join(out.split())
+        assert page.count(caveat) == page.count('<p class="verdict">') == 2
 
 
 def test_the_version_is_told(call):
@@ -190,11 +195,37 @@ def test_the_version_is_told(call):
     assert out.strip() == drgcn.__version__
 
 
-def test_an_output_that_is_a_file_is_refused_before_training(call, tmp_path):
+@pytest.mark.parametrize("verb", [("train", "planted"), ("demo",)])
+@pytest.mark.parametrize("out", ["taken", "taken/deeper/still"])
+def test_an_output_that_is_a_file_is_refused_before_training(
+    call, tmp_path, monkeypatch, verb, out
+):
     (tmp_path / "taken").write_text("")
-    code, _, error = call("train", "planted", "--out", "taken")
-    assert code == 2
-    assert "taken" in error
+    monkeypatch.setattr("drgcn.cli.comparing.run_rows", lambda *_: 1 / 0)
+    code, shown, error = call(*verb, "--out", out)
+    assert (code, shown) == (2, "")
+    assert error == (
+        f"--out {out} cannot be written (it or a part of it is a file): choose another folder."
+    )
+
+
+@pytest.mark.parametrize("verb", [("train", "planted"), ("demo",)])
+def test_an_output_that_cannot_be_written_is_refused_before_training(
+    call, tmp_path, monkeypatch, verb
+):
+    def refuse(*_, **__):  # a superuser may write whatever the permissions say
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    (tmp_path / "ro").mkdir()
+    monkeypatch.setattr("drgcn.cli.options.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("drgcn.cli.comparing.run_rows", lambda *_: 1 / 0)
+    code, shown, error = call(*verb, "--out", "ro")
+    assert (code, shown) == (2, "")
+    assert error == "--out ro cannot be written (Read-only file system): choose another folder."
+
+
+def test_an_output_that_can_be_written_is_left_as_it_was(tmp_path):
+    assert list(use_folder(tmp_path / "a" / "b").iterdir()) == []
 
 
 def test_foreign_files_beside_records_do_no_harm(call, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,9 +83,17 @@ def use_threads(threads: int | None) -> None:
 
 def use_folder(path: Path) -> Path:
     """A folder that can be written to, made if need be, before any work is spent on it."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"Expected --out to be a folder; {path} is a file.")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        # Permissions do not tell all: a disk may be full, or mounted for reading alone.
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")
+    except OSError as error:
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "it or a part of it is a file" if in_the_way else error.strerror or error
+        raise InputError(
+            f"--out {path} cannot be written ({reason}): choose another folder."
+        ) from None
     return path
 
 
