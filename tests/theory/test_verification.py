@@ -74,3 +74,22 @@ def test_names_are_unique():
 )
 def test_verdicts_follow_the_numbers(printed, repaired, verdict):
     assert Finding(printed, repaired, "", {}).verdict == verdict
+
+
+def test_words_about_gradients_have_the_power_that_was_fitted():
+    found = claim("gradients").run()
+    power = float(found.words.rsplit(" ", 1)[1])
+    assert power == pytest.approx(found.numbers["d log(gain) / d log(K)"], abs=0.005)
+    assert ("rises when K falls" in found.words) == (power < 0)
+    # The page on theory says that it is not like 1 / K.
+    assert abs(power + 1) > 0.1
+
+
+def test_gates_made_to_damp_do_not_at_their_own_fixed_point():
+    found = claim("growth rate proportional to K").run()
+    assert found.numbers["largest K of these where they were made"] < 1
+    # The page on theory says that no gate tried damps; should one be found, it must be rewritten.
+    assert found.numbers["gates with K < 1"] == 0
+    assert found.numbers["least K"] >= 1
+    assert "a damping gate was not seen" in found.words
+    assert found.numbers["largest rate"] < 1

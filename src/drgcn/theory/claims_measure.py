@@ -97,7 +97,8 @@ def gradients_calmer() -> Finding:
     return Finding(
         slope > 0,
         False,
-        "the gain of gradients rises when K falls, about like 1 / K",
+        f"the gain of gradients {'rises' if slope < 0 else 'falls'} when K falls: over these "
+        f"{len(gates)} gates about like K to the power {slope:.2f}",
         {
             "d log(gain) / d log(K)": slope,
             "gain at the least K": gain[k.index(min(k))],

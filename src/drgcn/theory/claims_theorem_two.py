@@ -26,30 +26,50 @@ def deviations_grow() -> Finding:
     return Finding(
         last > 1,
         False,
-        f"nothing grows: the part in V_G is gone after one layer, the others shrink by "
-        f"lambda_L = {spectrum.lambda_l:.4f} and lambda_M = {spectrum.lambda_m:.4f}",
+        f"nothing grows for ReLU and d = {d}: the part in V_G is gone after one layer, the others "
+        f"shrink by lambda_L = {spectrum.lambda_l:.4f} and lambda_M = {spectrum.lambda_m:.4f}",
         {**rates, "factor of the twelfth layer, any deviation": last},
     )
 
 
 def rate_proportional_to_k() -> Finding:
-    """Theorem 2 with one S in every layer, each at its own fixed point."""
+    """Theorem 2 with one S in every layer, each at its own fixed point.
+
+    Besides gates near one, steep ones and ones of either sign are tried, and gates made to damp:
+    1 / sd of the fixed point of another, which has K < 1 there, but not at its own.
+    """
     draws = Draws(21)
     d = 5
-    pairs = []
-    for index in range(14):
-        s = draws.gate(d, spread=0.1 + 0.03 * index)
+    gates = [draws.gate(d, spread=0.1 + 0.03 * index) for index in range(14)]
+    gates += [draws.gate(d, spread=1.0) for _ in range(6)] + [draws.normal(d) for _ in range(6)]
+    lent, pairs = [], []
+    for index in range(6):
+        fixed = reweighted_fixed_point(gates[2 * index + 1], tolerance=1e-10)
+        gates.append(fixed.diagonal().rsqrt())
+        lent.append(relative_g_component(fixed, gates[-1]))
+    for s in gates:
         fixed = reweighted_fixed_point(s, tolerance=1e-10)
         pairs.append((relative_g_component(fixed, s), growth_rate(s)))
     k, rate = torch.tensor(pairs, dtype=torch.float64).unbind(1)
     ratio = rate / k
     still = growth_rate(torch.ones(d))
+    calm = int((k < 1).sum())
+    below = "below" if float(rate.max()) < 1 else "not below"
+    damped = (
+        f"{calm} of them have K < 1"
+        if calm
+        else "none of them has K < 1 at its own fixed point, so a damping gate was not seen"
+    )
     return Finding(
         float(ratio.max() - ratio.min()) < 0.01 * float(ratio.mean()),
         False,
-        "the rate was below one for every S tried, and rate / K is not constant",
+        f"the rate was {below} one for all {len(pairs)} S tried, and rate / K went from "
+        f"{float(ratio.min()):.2f} to {float(ratio.max()):.2f}; {damped}",
         {
             "gates": len(pairs),
+            "gates with K < 1": calm,
+            "gates made to damp": len(lent),
+            "largest K of these where they were made": max(lent),
             "least rate / K": float(ratio.min()),
             "largest rate / K": float(ratio.max()),
             "largest rate": float(rate.max()),
