@@ -1,7 +1,9 @@
+import itertools
 from dataclasses import replace
 
 import pytest
 
+from drgcn.studies.figures import comparison_figure
 from drgcn.studies.html_report import write_report
 from drgcn.studies.published import published
 from drgcn.studies.recipes import recipe
@@ -58,6 +60,18 @@ def test_the_page_is_self_contained_and_says_what_it_shows(make_record, tmp_path
     assert "gcn + batch norm" in page
     assert "src=" not in page
     assert "{{" not in page
+
+
+@pytest.mark.parametrize("panels", [1, 3])
+def test_long_titles_stay_within_the_picture(make_record, panels):
+    rows = [(record := make_record([0.8, 0.81]), record.seeds)]
+    title = "planted (synthetic), split random: gcn (hidden channels 32, epochs 150, lr 0.01)"
+    figure = comparison_figure({f"{place} {title}": rows for place in range(panels)})
+    figure.draw_without_rendering()
+    boxes = [axes.title.get_window_extent() for axes in figure.axes[:: 1 if panels > 1 else 2]]
+    boxes = boxes[:panels]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ Rows = Sequence[tuple[RunRecord, Mapping[int, SeedResult]]]
 _COLOURS = {None: "#555555", "dr": "#0072B2", "static": "#E69F00", "constant": "#CC79A7"}
 _GATES = {None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
 
+_TITLE = 44  # characters that fit above one panel: matplotlib cuts longer lines at the edges
+
 
 def comparison_figure(panels: Mapping[str, Rows]) -> Figure:
     """Per dataset every seed's test accuracy, and learning curves below it, or beside if alone."""
@@ -28,7 +31,7 @@ def comparison_figure(panels: Mapping[str, Rows]) -> Figure:
         figure = Figure(figsize=(4.2 * len(panels), 5.6), layout="constrained")
         axes = figure.subplots(2, len(panels), squeeze=False)
     for column, (title, rows) in enumerate(panels.items()):
-        axes[0, column].set_title(title)
+        axes[0, column].set_title(textwrap.fill(title, _TITLE), fontsize=11)
         _draw_seeds(axes[0, column], rows)
         _draw_curves(axes[1, column], rows)
     return figure

@@ -19,8 +19,13 @@ from drgcn.studies.run_record import RunRecord
 from drgcn.studies.tables import Row, data_name, gate_groups, published_cell, row_name
 
 
-def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Path:
-    """Writes a page with a section per dataset and split, then learnt K; returns its path."""
+def write_report(
+    records: Sequence[RunRecord], path: Path, *, title: str, caveat: str = ""
+) -> Path:
+    """Writes a page with a section per dataset and split, then learnt K; returns its path.
+
+    A ``caveat`` stands below every verdict.
+    """
     sections = [_section(rows) for rows in gate_groups(records)]
     gates = [row.cells for row in k_rows(records)]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +33,7 @@ def write_report(records: Sequence[RunRecord], path: Path, *, title: str) -> Pat
     page = (
         Environment(autoescape=True)
         .from_string(template)
-        .render(title=title, sections=sections, gates=gates, gate_heads=HEADS)
+        .render(title=title, sections=sections, gates=gates, gate_heads=HEADS, caveat=caveat)
     )
     path.write_text(page, encoding="utf-8")
     return path
