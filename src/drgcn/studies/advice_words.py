@@ -19,6 +19,8 @@ _RAW = ("none", None)
 def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
     """Plain words about the numbers of an advice, with the evidence on record."""
     sentences = [
+        _expectation(numbers, normalize),
+        "Only a comparison over seeds decides: drgcn train DATASET --compare.",
         f"The variances of the {numbers['features'] - numbers['constant']:,} features that vary "
         f"spread by {numbers['spread']:.2f} times their mean (0 if all were equal).",
         f"Giving each the same variance has K = {numbers['k_std']:.2g}; gates that differ by a "
@@ -44,8 +46,6 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
     sentences += [summary(evidence.comparisons), evidence.study.words]
     if numbers["saturation_risk"] > _STUCK or (normalize in _RAW and numbers["loudest"] > _LOUD):
         sentences.append(raw_against_standard(evidence.comparisons))
-    sentences.append(_expectation(numbers, normalize))
-    sentences.append("Only a comparison over seeds decides: drgcn train ... --compare.")
     return " ".join(filter(None, sentences))
 
 

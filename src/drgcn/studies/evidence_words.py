@@ -12,22 +12,25 @@ _MOSTLY_STUCK = 0.5
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """What the comparisons say, in plain words."""
+    """What the comparisons on real data say, in plain words."""
+    comparisons = [c for c in comparisons if not c.features.startswith("generated")]
     if not comparisons:
         return "There are no recorded comparisons to go by."
     scaled = [c for c in comparisons if c.scaled]
     up = sum(c.low > 0 for c in scaled)
     down = sum(c.high < 0 for c in scaled)
     sentences = [
-        f"On record are {len(scaled)} comparisons on features that were row-normalised or "
-        f"standardised: in {up} of them Dr surely gained, in {down} it surely lost, in "
+        f"On record are {len(scaled)} comparisons on {len({c.dataset for c in scaled})} real "
+        f"datasets (some of them many times: other splits, other models) with features that "
+        f"were row-normalised or standardised: in {up} of them Dr surely gained, in {down} it surely lost, in "
         f"{len(scaled) - up - down} it made no sure difference (95 % intervals over seeds; one "
         f"in twenty would look sure by chance)."
     ]
     unscaled = [c for c in comparisons if not c.scaled]
     if unscaled:
         sentences.append(
-            f"On features left as they were, of {len(unscaled)} comparisons, Dr surely gained in "
+            f"On features left as they were, of {len(unscaled)} comparisons on "
+            f"{len({c.dataset for c in unscaled})} datasets, Dr surely gained in "
             f"{sum(c.low > 0 for c in unscaled)} and lost in {sum(c.high < 0 for c in unscaled)}."
         )
     top = max(comparisons, key=lambda c: c.low)
