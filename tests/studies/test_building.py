@@ -80,9 +80,10 @@ def test_an_option_cannot_make_a_row_into_another(name):
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        ("gcn", {"heads": 8}, "unexpected keyword argument 'heads'"),
+        ("gcn", {"heads": 8}, "dropout, hidden_channels, num_layers"),
+        ("gcn", {"heads": 8}, "found heads=8."),
         ("gcn", {"hidden_channels": -4}, "hidden_channels >= 1; found -4"),
-        ("gcn", {"in_channels": 4}, "multiple values"),
+        ("gcn", {"in_channels": 4}, "found in_channels=4."),
         ("gat", {"heads": 5}, "multiple of its 5 heads"),
         ("gat", {"out_heads": "two"}, "out_heads >= 1; found 'two'"),
         ("gat", {"dropout": 1.5}, "dropout rate"),
@@ -105,3 +106,21 @@ def test_arguments_a_model_does_not_take_are_one_clear_error(model, options, wor
     ) as e:
         build(wrong, graph("cora"))
     assert words in str(e.value)
+
+
+@pytest.mark.parametrize(("model", "option"), [("asgcn", "count"), ("gat", "out_heads")])
+def test_options_of_the_recipe_are_not_held_against_the_user(model, option):
+    usual = recipe("cora", "public", model, options={})
+    options = {**recipe("cora", "public", model).options, option: -3}
+    with pytest.raises(InputError) as e:
+        build(replace(usual, options=options), graph("cora"))
+    takes, found, own = str(e.value).partition(f"; found {option}=-3. ")
+    assert takes == f"Expected arguments that {CLASSES[model].__name__} takes"
+    assert found
+    assert f"{option} >= 1; found -3" in own
+
+
+def test_nothing_is_said_of_options_if_none_was_given():
+    usual = recipe("cora", "public", "gat")
+    with pytest.raises(InputError, match=r"^Expected arguments that GAT takes\. .*8 heads"):
+        build(replace(usual, hidden_channels=30), graph("cora"))

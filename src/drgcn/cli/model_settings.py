@@ -12,20 +12,30 @@ if TYPE_CHECKING:
     import torch
 
 
+_OWN_OPTIONS = {
+    "hidden_channels": "--hidden, a whole number",
+    "num_layers": "--layers, a whole number",
+    "dropout": "--dropout, a rate in [0, 1)",
+    "batch_size": "--batch-size, a whole number",
+    "inductive": "--inductive: none, train or apart",
+    "epochs": "--epochs, a whole number",
+    "lr": "--lr, a number from 0 on",
+    "weight_decay": "--weight-decay, a number from 0 on",
+}
+
+
 def read_settings(pairs: list[str]) -> dict[str, Any]:
     """Arguments out of ``name=value``, where values are JSON, Python's constants, or words."""
-    own = {
-        **{"dropout": "--dropout", "num_layers": "--layers", "hidden_channels": "--hidden"},
-        **{"batch_size": "--batch-size", "inductive": "--inductive", "epochs": "--epochs"},
-        **{"lr": "--lr", "weight_decay": "--weight-decay"},
-    }
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise InputError(f"Expected --set name=value; found {pair!r}.")
-        if name in own and not value.startswith("["):
-            raise InputError(f"Expected {own[name]} {value}; found --set {pair}.")
+        if name in _OWN_OPTIONS and not value.startswith("["):
+            raise InputError(
+                f"Expected --set with arguments that have no option of their own; found --set "
+                f"{pair}. Use {_OWN_OPTIONS[name]}."
+            )
         constants = {"True": True, "False": False, "None": None}
         try:
             found[name] = constants[value] if value in constants else jsonlib.loads(value)
