@@ -10,7 +10,13 @@ from drgcn.errors import DrgcnError
 from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies import learnt_gates
 from drgcn.studies.building import build
-from drgcn.studies.learnt_gates import LearntGates, damping, learn_gates
+from drgcn.studies.learnt_gates import (
+    LearntGates,
+    chance_bound,
+    damping,
+    learn_gates,
+    order_of,
+)
 from drgcn.studies.recipes import recipe
 from drgcn.training import fit
 
@@ -96,3 +102,37 @@ def test_damping_is_the_rank_correlation_over_dimensions_that_vary():
     assert damping(variance, [gates([0.5] * 5)]) == []
     # By hand: ranks of variance 3 1 4 2, of s 1 2 4 3; differences 2 -1 0 -1; 1 - 6 * 6 / 60.
     assert damping(variance, [gates([0.5, 0.1, 0.2, 0.4, 0.3])]) == pytest.approx([0.4])
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "printed"),
+    [(5, 1.0), (6, 0.886), (7, 0.786), (8, 0.738), (10, 0.648), (20, 0.447), (30, 0.362)],
+)
+def test_the_bound_of_chance_is_that_of_printed_tables(dimensions, printed):
+    # Two-sided 5 % points of Spearman's coefficient; Student's t is a little below them.
+    assert chance_bound(dimensions) == pytest.approx(printed, abs=1e-3 if dimensions < 9 else 0.02)
+
+
+def test_few_dimensions_have_no_order_beyond_chance():
+    assert [chance_bound(d) for d in range(5)] == [float("inf")] * 5
+    assert order_of([-1.0, -1.0], 3) == "no clear order"
+
+
+@pytest.mark.parametrize("dimensions", [6, 12, 40])
+def test_unrelated_orders_pass_the_bound_one_time_in_twenty_at_most(dimensions):
+    draw = np.random.default_rng(0)
+    base, bound = np.arange(dimensions), chance_bound(dimensions)
+    ranks = draw.random((20_000, dimensions)).argsort(1)
+    squares = np.square(ranks - base).sum(1)
+    passed = np.abs(1 - 6 * squares / (dimensions * (dimensions**2 - 1))) >= bound
+    assert 0.025 < passed.mean() < 0.055
+
+
+def test_noise_is_no_order_and_every_seed_must_be_beyond_chance():
+    assert order_of([-0.26, -0.43, -0.09], 6) == "no clear order"
+    assert order_of([-0.95, -0.90, -0.43], 6) == "no clear order"
+    assert order_of([-0.95, -0.90], 6) == "damped"
+    assert order_of([0.95, 0.90], 6) == "amplified"
+    assert order_of([0.95, -0.95], 6) == "no clear order"
+    assert order_of([-0.43, -0.40], 100) == "damped"
+    assert order_of([], 100) == "no clear order"

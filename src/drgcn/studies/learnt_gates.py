@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cache
+from itertools import permutations
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,6 +27,11 @@ from drgcn.training.trainer import Trainer
 # Close together at first, where gates move fastest: each look is a forward pass of every seed.
 _LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000)
 _CPU = torch.device("cpu")
+# Up to here every order is counted, 40,320 at most; Student's t is close enough above.
+_COUNTED = 8
+_CHANCE = 0.05
+
+Order = Literal["damped", "amplified", "no clear order"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,36 @@ def damping(variance: Sequence[float], learnt: Sequence[LearntGates]) -> list[fl
     varies = loud > 0
     gates = [np.array(one.s)[varies] for one in learnt]
     return [float(stats.spearmanr(loud[varies], s)[0]) for s in gates if np.ptp(s) > 0]
+
+
+def order_of(found: Sequence[float], dimensions: int) -> Order:
+    """Whether loud dimensions were damped, or amplified, in every seed and beyond chance.
+
+    Args:
+        found: Rank correlations from :func:`damping`.
+        dimensions: How many dimensions vary, over which they were taken.
+    """
+    bound = chance_bound(dimensions)
+    if found and max(found) <= -bound:
+        return "damped"
+    if found and min(found) >= bound:
+        return "amplified"
+    return "no clear order"
+
+
+@cache
+def chance_bound(dimensions: int) -> float:
+    """The least size of Spearman's correlation that two unrelated orders of so many dimensions
+    reach, in either direction, at most one time in twenty; infinite where none is so rare."""
+    if dimensions > _COUNTED:
+        t = stats.t.ppf(1 - _CHANCE / 2, dimensions - 2)
+        return float(t / np.sqrt(dimensions - 2 + t * t))
+    orders = np.array(list(permutations(range(dimensions))))
+    squares = np.square(orders - np.arange(dimensions)).sum(1)
+    size = np.abs(1 - 6 * squares / max(dimensions * (dimensions**2 - 1), 1)).round(9)
+    rare = [bound for bound in np.unique(size) if (size >= bound).mean() <= _CHANCE]
+    # Lowered by more than rounding and less than a step, as others round in another order.
+    return float(rare[0]) - 1e-6 if rare else float("inf")
 
 
 def _train(
