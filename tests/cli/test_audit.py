@@ -18,11 +18,9 @@ def test_findings_are_printed_worst_first(call, own_data):  # noqa: F811
 
 
 def test_files_are_written(call, own_data):  # noqa: F811
-    code, _, _ = call(
-        "audit", str(own_data), "--html", "a.html", "--json", "a.json", "--markdown", "a.md"
-    )
+    code, out, _ = call("audit", str(own_data), "--html", "a.html", "--json", "--markdown", "a.md")
     assert code == 0
-    assert json.loads(Path("a.json").read_text())["dataset"] == "mine"
+    assert json.loads(out)["dataset"] == "mine"
     assert "<h1>Audit of mine</h1>" in Path("a.html").read_text()
     assert Path("a.md").read_text().startswith("# Audit of mine")
 
@@ -38,7 +36,13 @@ def test_something_serious_is_exit_code_1(call, own_data):  # noqa: F811
     before = nodes.read_bytes()
     with pytest.warns(UserWarning, match="no training node has"):
         code, out, _ = call("audit", str(own_data))
-    assert code == 1
+    with pytest.warns(UserWarning, match="no training node has"):
+        code_of_json, values, _ = call("audit", str(own_data), "--json")
+    assert (code, code_of_json) == (1, 1)
+    serious = [
+        one["name"] for one in json.loads(values)["findings"] if one["severity"] == "serious"
+    ]
+    assert serious == ["classes missing from training"]
     assert out.startswith("serious  classes missing from training")
     assert nodes.read_bytes() == before
 
@@ -69,11 +73,10 @@ def texts(count, path="texts.jsonl"):
 
 def test_texts_and_words_are_used(call, own_data):  # noqa: F811
     Path("words.csv").write_text("dim,word\n0,height\n1,weight\n")
-    code, out, _ = call(
-        "audit", str(own_data), "--text", texts(60), "--words", "words.csv", "--json", "a.json"
-    )
+    words = ("audit", str(own_data), "--text", texts(60), "--words", "words.csv")
+    code, out, _ = call(*words)
     assert code == 0
-    assert json.loads(Path("a.json").read_text())["facts"]["texts"] == 60
+    assert json.loads(call(*words, "--json")[1])["facts"]["texts"] == 60
     assert "label words in texts" in out
     assert "label words among features" in out
 
@@ -102,7 +105,7 @@ def test_a_huge_document_is_read(call, own_data):  # noqa: F811
         (["mine", "--words", "latin.txt"], "cannot be read"),
         (["mine", "--words", "words.csv"], "2 "),
         (["mine", "--html", "."], "--html"),
-        (["mine", "--json", "nowhere/a.json"], "--json"),
+        (["mine", "--markdown", "nowhere/a.md"], "--markdown"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_exit_code_2(call, own_data, words, message):  # noqa: F811

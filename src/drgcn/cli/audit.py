@@ -15,6 +15,7 @@ from drgcn.cli.options import (
     DataRoot,
     Dataset,
     FeatureFile,
+    Json,
     Offline,
     Split,
     Threads,
@@ -49,7 +50,6 @@ def audit(
     skip_kind: SkipKind = None,
     words: WordFile = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the findings as JSON here.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="Write the findings as Markdown here.")
     ] = None,
@@ -58,6 +58,7 @@ def audit(
     threads: Threads = None,
     data_root: DataRoot = None,
     offline: Offline = False,
+    json: Json = False,
 ) -> None:
     """Look for duplicates, label leaks, and faults of graph, features and split.
 
@@ -72,7 +73,7 @@ def audit(
     from drgcn.audit.report_markdown import markdown_report
     from drgcn.audit.report_page import write_page
 
-    for name, path in (("--html", html), ("--json", json), ("--markdown", markdown)):
+    for name, path in (("--html", html), ("--markdown", markdown)):
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise InputError(f"Expected {name} to be a file in a folder that exists; got {path}.")
     use_threads(threads)
@@ -86,15 +87,16 @@ def audit(
         )
     if html is not None:
         write_page(report, html)
-    if json is not None:
-        json.write_text(report.to_json() + "\n", encoding="utf-8")
     if markdown is not None:
         markdown.write_text(markdown_report(report), encoding="utf-8")
-    for severity in SEVERITIES:
-        for finding in report.of(severity):
-            print(f"{severity:<8} {finding.name}: {finding.summary}")
-    counts = ", ".join(f"{count} {severity}" for severity, count in report.counts.items())
-    print(f"\n{report.dataset}: {counts}")
+    if json:
+        print(report.to_json())
+    else:
+        for severity in SEVERITIES:
+            for finding in report.of(severity):
+                print(f"{severity:<8} {finding.name}: {finding.summary}")
+        counts = ", ".join(f"{count} {severity}" for severity, count in report.counts.items())
+        print(f"\n{report.dataset}: {counts}")
     if report.worst == "serious":
         raise typer.Exit(1)
 
