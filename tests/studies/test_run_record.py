@@ -32,8 +32,18 @@ def test_an_existing_record_is_never_overwritten(make_record, tmp_path):
     assert only.read_text() == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}'])
-def test_a_file_that_is_no_record_is_named_and_set_aside(text, make_record, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is empty"),
+        ("{", "it is no whole JSON from line 1 on"),
+        ("[]", "it is not of format 1"),
+        ("{}", "it is not of format 1"),
+        ('{"format": 99}', "it is not of format 1"),
+        ('{"format": 1}', "it has no experiment"),
+    ],
+)
+def test_a_file_that_is_no_record_is_named_and_set_aside(text, reason, make_record, tmp_path):
     odd = tmp_path / "odd-seeds-0-1.json"
     odd.write_text(text)
     record = make_record([0.8])
@@ -42,8 +52,10 @@ def test_a_file_that_is_no_record_is_named_and_set_aside(text, make_record, tmp_
         assert records_in(tmp_path) == {path: record}
     assert len(caught) == 1
     assert odd.read_text() == text
-    with pytest.raises(InputError, match=r"odd-seeds-0-1\.json"):
+    with pytest.raises(InputError) as refused:
         RunRecord.read(odd)
+    words = f"{odd} is no record of this program ({reason}). Remove or repair it."
+    assert str(refused.value) == words
 
 
 def test_bytes_and_folders_in_place_of_a_record_are_set_aside(make_record, tmp_path):
@@ -60,14 +72,19 @@ def test_bytes_and_folders_in_place_of_a_record_are_set_aside(make_record, tmp_p
     ("change", "words"),
     [
         (lambda raw: raw.update(seeds={}), "no seeds"),
-        (lambda raw: raw["seeds"].update(x=raw["seeds"].pop("0")), "int"),
+        (lambda raw: raw["seeds"].update(x=raw["seeds"].pop("0")), "'x' is no whole number"),
+        (lambda raw: raw["seeds"]["1"].pop("epochs"), "seed 1 has no epochs"),
+        (lambda raw: raw["seeds"]["1"].update(k=2), "seed 1 has no list of K"),
+        (lambda raw: raw["seeds"].update({"1": "good"}), "seed 1 should be names with values"),
+        (lambda raw: raw.update(seeds="many"), "its seeds should be names with values"),
+        (lambda raw: raw["experiment"].update(luck=1), "its experiment has an unknown luck"),
         (lambda raw: raw["seeds"]["0"].update(test_accuracy=None), "seed 0 has no test accuracy"),
         (lambda raw: raw["seeds"]["0"].update(k=[1.0]), "different numbers of layers"),
         (lambda raw: raw["data"].pop("content_hash"), "no content_hash"),
-        (lambda raw: raw.update(data=[]), "list"),
+        (lambda raw: raw.update(data=[]), "its data should be names with values"),
         (lambda raw: raw.update(environment={}), "no device"),
         (lambda raw: raw["experiment"].update(model="odd"), "unknown model 'odd'"),
-        (lambda raw: raw.pop("curve_epochs"), "curve_epochs"),
+        (lambda raw: raw.pop("curve_epochs"), "it has no curve_epochs"),
     ],
 )
 def test_what_a_table_would_trip_over_is_damage(make_record, change, words):

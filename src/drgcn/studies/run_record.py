@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +89,26 @@ class RunRecord:
         """Reads what :meth:`dumps` wrote."""
         try:
             raw = json.loads(text)
-            if raw.pop("format") != FORMAT:
-                raise ValueError(f"not of format {FORMAT}")
+            if not isinstance(raw, dict) or raw.pop("format", None) != FORMAT:
+                raise ValueError(f"it is not of format {FORMAT}")
+            _expect_fields(cls, raw, "it")
+            _expect_fields(Experiment, raw["experiment"], "its experiment")
+            for name in ("data", "environment", "seeds"):
+                _expect_object(raw[name], f"its {name}")
+            for seed, result in raw["seeds"].items():
+                if not seed.isdecimal():
+                    raise ValueError(f"the seed {seed!r} is no whole number")
+                _expect_fields(SeedResult, result, f"seed {seed}")
             seeds = {int(s): SeedResult(**r) for s, r in raw.pop("seeds").items()}
             record = cls(experiment=Experiment(**raw.pop("experiment")), seeds=seeds, **raw)
             record.expect_whole()
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InputError(
-                f"Expected a run record; {source} is none ({error}). Remove or repair it."
-            ) from None
-        return record
+        except json.JSONDecodeError as error:
+            reason = f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
+        except ValueError as error:
+            reason = str(error)
+        else:
+            return record
+        raise InputError(f"{source} is no record of this program ({reason}). Remove or repair it.")
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -126,6 +136,8 @@ class RunRecord:
             for name in ("test_accuracy", "val_accuracy", "best_epoch"):
                 if not isinstance(getattr(result, name), int | float):
                     raise ValueError(f"seed {seed} has no {name.replace('_', ' ')}")
+            if not isinstance(result.k, list):
+                raise ValueError(f"seed {seed} has no list of K")
         if len({len(result.k) for result in self.seeds.values()}) > 1:
             raise ValueError("its seeds have K of different numbers of layers")
 
@@ -145,6 +157,22 @@ class RunRecord:
         finally:
             partial.unlink()
         return path
+
+
+def _expect_object(values: Any, whose: str) -> None:
+    if not isinstance(values, dict):
+        raise ValueError(f"{whose} should be names with values")
+
+
+def _expect_fields(made: type, values: Any, whose: str) -> None:
+    """Refuses values that are not those of a dataclass, with a ``ValueError``."""
+    _expect_object(values, whose)
+    known = {f.name: (f.default, f.default_factory) for f in fields(made)}
+    for name, defaults in known.items():
+        if name not in values and defaults == (MISSING, MISSING):
+            raise ValueError(f"{whose} has no {name}")
+    if unknown := sorted(values.keys() - known):
+        raise ValueError(f"{whose} has an unknown {unknown[0]}")
 
 
 def records_in(folder: Path) -> dict[Path, RunRecord]:
