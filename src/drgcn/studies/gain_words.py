@@ -24,7 +24,10 @@ def size_words(study: GainStudy) -> str:
         f"datasets. Dr surely gained in some setting of {_listed(study.gained)}, and surely lost "
         f"in some setting of {_listed(study.lost)}. The mean difference is above zero on {up} "
         f"datasets and below on {down} (sign test: p = {study.sign_p:.2f}); in {unsure} "
-        f"settings its interval includes zero.{left_out}"
+        f'settings its interval includes zero. "Surely" means that one 95 % interval, not '
+        f"corrected for how many there are, excludes zero: were there no difference "
+        f"anywhere, about one in twenty, here {len(study.real) / 20:.1f} settings, would look "
+        f"sure by chance.{left_out}"
     )
 
 
