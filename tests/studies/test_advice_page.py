@@ -14,6 +14,9 @@ def advice(tiny):
     return advise(tiny)
 
 
+RISING = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+
+
 def gates(s, seed=0, k=(0.5, 1.0)):
     by_epoch = [[1.0, 1.0], [0.7, None], list(k)]
     return LearntGates(seed, 9, list(k), [0.25, 0.004], list(s), [0, 1, 10], by_epoch)
@@ -87,11 +90,13 @@ def test_k_that_is_nowhere_defined_is_no_error():
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]], "got smaller gates: Dr damped them"),
-        ([[0.3, 0.2, 0.1], [0.4, 0.3, 0.2]], "got larger gates, not smaller"),
-        ([[0.3, 0.2, 0.1], [0.1, 0.2, 0.3]], "Seeds disagree"),
-        ([[0.5, 0.5, 0.5]], "gates are constant"),
+        ([RISING, RISING], "got smaller gates: Dr damped them"),
+        ([RISING[::-1], RISING[::-1]], "got larger gates, not smaller"),
+        ([RISING, RISING[::-1]], "no clear order"),
+        ([[0.3, 0.1, 0.4, 0.2, 0.5, 0.6]], "no clear order"),
+        ([[0.5] * 6], "gates are constant"),
     ],
 )
 def test_damping_is_put_in_words(rows, words):
-    assert words in damping_words([9.0, 4.0, 1.0], [gates(s) for s in rows])
+    variance = [9.0, 7.0, 5.0, 4.0, 2.0, 1.0]
+    assert words in damping_words(variance, [gates(s) for s in rows])

@@ -14,7 +14,7 @@ from drgcn.studies.comparison import k_words
 from drgcn.studies.figures import to_svg
 from drgcn.studies.gate_figures import k_figure, variance_figure
 from drgcn.studies.k_table import share_words
-from drgcn.studies.learnt_gates import LearntGates, damping
+from drgcn.studies.learnt_gates import LearntGates, damping, order_of
 
 LABELS = {
     "rows": "rows",
@@ -83,11 +83,12 @@ def damping_words(variance: Sequence[float], learnt: Sequence[LearntGates]) -> s
         f"rank correlation of variance and s {mean(found):+.2f} on average over seeds, from "
         f"{low:+.2f} to {high:+.2f}"
     )
-    if low > 0:
+    order = order_of(found, sum(v > 0 for v in variance))
+    if order == "amplified":
         return f"In every seed louder dimensions got larger gates, not smaller ones ({numbers})."
-    if high < 0:
+    if order == "damped":
         return f"In every seed louder dimensions got smaller gates: Dr damped them ({numbers})."
-    return f"Seeds disagree on whether louder dimensions get smaller gates ({numbers})."
+    return f"There is no clear order of loud dimensions and gates beyond chance ({numbers})."
 
 
 def _layers(learnt: Sequence[LearntGates]) -> list[tuple[str, str, str, str]]:
