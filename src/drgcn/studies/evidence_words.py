@@ -22,9 +22,9 @@ def summary(comparisons: Sequence[Comparison]) -> str:
     sentences = [
         f"On record are {len(scaled)} comparisons on {len({c.dataset for c in scaled})} real "
         f"datasets (some of them many times: other splits, other models) with features that "
-        f"were row-normalised or standardised: in {up} of them Dr surely gained, in {down} it surely lost, in "
-        f"{len(scaled) - up - down} it made no sure difference (95 % intervals over seeds; one "
-        f"in twenty would look sure by chance)."
+        f"were row-normalised or standardised: in {up} of them Dr surely gained, in {down} it "
+        f"surely lost, in {len(scaled) - up - down} it made no sure difference (95 % intervals "
+        f"over seeds; one in twenty would look sure by chance)."
     ]
     unscaled = [c for c in comparisons if not c.scaled]
     if unscaled:
