@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from drgcn.data.catalog import Description, describe, names
+from drgcn.data.catalog import describe, names
+from drgcn.data.description import Description
 
 if TYPE_CHECKING:
     from drgcn.data.downloader import download, verify

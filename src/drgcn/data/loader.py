@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from drgcn.data import planetoid, planted, ppi, reddit, reddit_like, refined, tables, twitch
 from drgcn.data.assemble import RawGraph, assemble
-from drgcn.data.catalog import Description, describe, names
+from drgcn.data.catalog import describe, names
 from drgcn.data.checks import Parts, checked
+from drgcn.data.description import Description
 from drgcn.data.downloader import data_root, ensure
 from drgcn.data.features import NORMALIZATIONS
 from drgcn.data.folder import read_folder

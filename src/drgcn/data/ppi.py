@@ -7,7 +7,8 @@ from typing import Final
 
 from drgcn.data import ppi_graphsage, ppi_raw
 from drgcn.data.assemble import RawGraph
-from drgcn.data.catalog import PublishedFile, describe
+from drgcn.data.catalog import describe
+from drgcn.data.description import PublishedFile
 from drgcn.data.pieces import join
 from drgcn.errors import InputError
 
