@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from drgcn.studies.published import REDDIT_SECONDS
+from drgcn.studies.paper.published import REDDIT_SECONDS
 
 ROOT = Path(__file__).parent.parent
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from drgcn.audit.feature_hygiene import zero_rows
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.refine_duplicates import EVIDENCE, refine_duplicates
+from drgcn.audit.hygiene.features import zero_rows
+from drgcn.audit.refining.until_none_left import EVIDENCE, refine_duplicates
 from drgcn.audit.report import AuditReport, audit
 from drgcn.cli.audit import read_texts
 from drgcn.data import load

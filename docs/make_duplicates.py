@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import hypergeom
 
-from drgcn.audit.against_removed import AgainstRemoved
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.text_words import pieces, plain_words
-from drgcn.audit.union_find import groups_of
+from drgcn.audit.duplicates.against_removed import AgainstRemoved
+from drgcn.audit.duplicates.text_words import pieces, plain_words
+from drgcn.audit.duplicates.union_find import groups_of
 from drgcn.data import load
 from drgcn.data.downloader import data_root
 from drgcn.data.restricted_pickle import read_pickle

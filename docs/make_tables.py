@@ -13,14 +13,13 @@ from pathlib import Path
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
 from growth_figure import growth_figure
 
-from drgcn.studies.evidence import gather
-from drgcn.studies.feature_measures import FILE as MEASURES
-from drgcn.studies.feature_measures import load_measures
-from drgcn.studies.figures import comparison_figure, save_figure
-from drgcn.studies.gain_figure import gain_figure
-from drgcn.studies.gain_study import study
-from drgcn.studies.gain_tables import cell_table, correlation_table
-from drgcn.studies.gain_words import (
+from drgcn.studies.advice.evidence import gather
+from drgcn.studies.gain.feature_measures import FILE as MEASURES
+from drgcn.studies.gain.feature_measures import load_measures
+from drgcn.studies.gain.figure import gain_figure
+from drgcn.studies.gain.study import study
+from drgcn.studies.gain.tables import cell_table, correlation_table
+from drgcn.studies.gain.words import (
     claim_words,
     control_words,
     low_k_disc_words,
@@ -28,20 +27,21 @@ from drgcn.studies.gain_words import (
     size_words,
     stuck_words,
 )
-from drgcn.studies.paper_k_table import paper_k_table
-from drgcn.studies.paper_tables import paper_table
-from drgcn.studies.published import PAPER_TABLES
-from drgcn.studies.quirk_table import quirk_table, variance_words
+from drgcn.studies.paper.k_table import paper_k_table
+from drgcn.studies.paper.published import PAPER_TABLES
+from drgcn.studies.paper.standings import reached_words, standings
+from drgcn.studies.paper.tables import paper_table
 from drgcn.studies.recipes import MODELS, unusual
-from drgcn.studies.run_record import RunRecord, load_records
-from drgcn.studies.standings import reached_words, standings
-from drgcn.studies.tables import (
+from drgcn.studies.report.figures import comparison_figure, save_figure
+from drgcn.studies.report.quirk_table import quirk_table, variance_words
+from drgcn.studies.report.tables import (
     gate_table,
     markdown_table,
     merge,
     search_table,
     variant_table,
 )
+from drgcn.studies.run_record import RunRecord, load_records
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/results.md", "docs/sampling.md", "docs/differences.md")

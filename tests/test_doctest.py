@@ -17,9 +17,9 @@ MODULES = (
     "drgcn.stability.moments",
     "drgcn.stability.saturation",
     "drgcn.data.loader",
-    "drgcn.audit.title_features",
+    "drgcn.audit.texts.title_features",
     "drgcn.training.stability_tracker",
-    "drgcn.studies.advice",
+    "drgcn.studies.advice.advice",
 )
 
 

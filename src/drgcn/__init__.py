@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from drgcn.stability import minimal_k_in_range as minimal_k_in_range
     from drgcn.stability import stability_k as stability_k
     from drgcn.stability import variance_spread as variance_spread
-    from drgcn.studies.advice import advise as advise
+    from drgcn.studies.advice.advice import advise as advise
     from drgcn.training import fit as fit
     from drgcn.training.stability_tracker import StabilityTracker as StabilityTracker
 
@@ -39,7 +39,7 @@ _HOMES = {
     "load": "drgcn.data",
     "fit": "drgcn.training",
     "StabilityTracker": "drgcn.training.stability_tracker",
-    "advise": "drgcn.studies.advice",
+    "advise": "drgcn.studies.advice.advice",
 }
 
 __all__ = [*_HOMES, "__version__"]

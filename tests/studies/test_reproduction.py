@@ -13,7 +13,7 @@ from drgcn.nn import ChebNet, SparseMatrix
 from drgcn.nn.features import compress
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.published import published
+from drgcn.studies.paper.published import published
 from drgcn.studies.recipes import recipe
 from drgcn.studies.run_record import load_records
 from drgcn.studies.runner import run

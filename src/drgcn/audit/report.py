@@ -12,13 +12,13 @@ import numpy as np
 from scipy import sparse
 
 from drgcn.audit.duplicates import duplicate_findings, find_duplicates
-from drgcn.audit.feature_hygiene import feature_findings
+from drgcn.audit.duplicates.pair_similarity import similarity_finding
 from drgcn.audit.finding import Finding, Severity
-from drgcn.audit.graph_hygiene import graph_findings
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.label_leaks import leak_findings
-from drgcn.audit.pair_similarity import similarity_finding
-from drgcn.audit.split_hygiene import split_findings
+from drgcn.audit.hygiene.features import feature_findings
+from drgcn.audit.hygiene.graph import graph_findings
+from drgcn.audit.hygiene.split import split_findings
+from drgcn.audit.leaks.findings import leak_findings
 from drgcn.data.edges import undirected
 from drgcn.data.features import Features
 from drgcn.errors import InputError

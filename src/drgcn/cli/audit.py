@@ -67,7 +67,7 @@ def audit(
 
     Example: drgcn audit cora --html cora.html
     """
-    from drgcn.audit.feature_names import read_feature_names
+    from drgcn.audit.leaks.feature_names import read_feature_names
     from drgcn.audit.report import SEVERITIES
     from drgcn.audit.report import audit as look
     from drgcn.audit.report_markdown import markdown_report
@@ -117,7 +117,7 @@ def load_to_audit(
 
 def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:
     """The texts of a file in node order, empty where they are of a kind to be skipped."""
-    from drgcn.audit.node_texts import NodeTexts
+    from drgcn.audit.texts.node_texts import NodeTexts
 
     nodes = NodeTexts.read(path)
     texts = list(nodes.texts)

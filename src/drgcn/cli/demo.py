@@ -36,8 +36,8 @@ def demo(
     from drgcn.cli.comparing import print_comparison, run_rows
     from drgcn.cli.options import use_device, use_folder
     from drgcn.data import load
-    from drgcn.studies.demo_rows import DEMO_DATASETS, demo_experiments
-    from drgcn.studies.html_report import write_report
+    from drgcn.studies.report.demo_rows import DEMO_DATASETS, demo_experiments
+    from drgcn.studies.report.page import write_report
     from drgcn.studies.run_record import load_records
 
     use_threads(threads)

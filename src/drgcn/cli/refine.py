@@ -94,8 +94,8 @@ def refine(
 
     Example: drgcn refine cora --out cora-refined
     """
-    from drgcn.audit.refine_duplicates import refine_duplicates
-    from drgcn.audit.refined_folder import write_refined
+    from drgcn.audit.refining.refined_folder import write_refined
+    from drgcn.audit.refining.until_none_left import refine_duplicates
     from drgcn.data.npz import read_matrix
 
     if out.exists():
@@ -142,8 +142,8 @@ def refine(
 
 
 def _empty(data: Data, texts: Sequence[str] | None) -> dict[int, str]:
-    from drgcn.audit.feature_hygiene import zero_rows
     from drgcn.audit.graph_view import GraphView
+    from drgcn.audit.hygiene.features import zero_rows
 
     rows = zero_rows(GraphView.of(data).x).nonzero()[0].tolist()
     if texts is None:

@@ -20,10 +20,10 @@ def report(
 
     Example: drgcn report runs --html report.html
     """
-    from drgcn.studies.html_report import write_report
-    from drgcn.studies.k_table import k_table
+    from drgcn.studies.report.k_table import k_table
+    from drgcn.studies.report.page import write_report
+    from drgcn.studies.report.tables import markdown_table
     from drgcn.studies.run_record import load_records
-    from drgcn.studies.tables import markdown_table
 
     found = load_records(records)
     if not found:

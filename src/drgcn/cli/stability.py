@@ -45,11 +45,11 @@ def stability(
     Example: drgcn stability wine --train --html wine.html
     """
     from drgcn.data import load
-    from drgcn.studies.advice import advise
-    from drgcn.studies.advice_page import damping_words, shown, write_page
+    from drgcn.studies.advice.advice import advise
+    from drgcn.studies.advice.page import damping_words, shown, write_page
     from drgcn.studies.comparison import k_words
-    from drgcn.studies.k_table import share_words
-    from drgcn.studies.learnt_gates import learn_gates
+    from drgcn.studies.report.k_table import share_words
+    from drgcn.studies.report.learnt_gates import learn_gates
 
     if html is not None and html.is_dir():
         raise InputError(f"Expected --html to be a file; {html} is a folder.")

@@ -1,0 +1,236 @@
+"""What an audit says about duplicates: how many, by what evidence, and across which parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drgcn.audit.duplicates.groups import DuplicateGroups, Groups, find_duplicates
+from drgcn.audit.duplicates.pairs import DuplicatePairs
+from drgcn.audit.duplicates.union_find import groups_of
+from drgcn.audit.finding import Finding, Severity
+from drgcn.audit.graph_view import PARTS, GraphView
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+_EXAMPLES = 20
+
+
+def duplicate_findings(
+    data: Data,
+    texts: Sequence[str] | None = None,
+    *,
+    expected_false: float = 0.05,
+    seed: int = 0,
+    found: DuplicateGroups | None = None,
+) -> list[Finding]:
+    """Findings about equal features, near features, near texts, and all of them together.
+
+    A finding is serious if a group has nodes in the training and in the test part: then the test
+    asks what training has seen. Else duplicates are a warning.
+
+    Args:
+        data: One graph, or several as one. It is not changed.
+        texts: One text per node, empty where there is none.
+        expected_false: Expected number of false pairs in the whole dataset, at most.
+        seed: Seed of the hash functions.
+        found: What :func:`drgcn.audit.duplicates.groups.find_duplicates` found in the same data,
+            if it was asked before.
+
+    Raises:
+        InputError: If features are not finite, or texts do not fit the nodes.
+    """
+    view = GraphView.of(data)
+    if found is None:
+        found = find_duplicates(data, texts, expected_false=expected_false, seed=seed)
+    findings = [_exact(view, found), _near(view, found)]
+    if found.text is not None:
+        findings.append(_text(view, found))
+    return [*findings, _together(view, found)]
+
+
+def straddling(view: GraphView, groups: Groups, *parts: str) -> Groups:
+    """The groups with a node in each of some parts of the split."""
+    masks = [view.mask(part) for part in parts]
+    return tuple(group for group in groups if all(mask[list(group)].any() for mask in masks))
+
+
+def label_conflicts(view: GraphView, groups: Groups) -> Groups:
+    """The groups whose known labels differ."""
+    conflicting = []
+    for group in groups:
+        members = [node for node in group if view.known[node]]
+        if len(np.unique(view.y[members], axis=0)) > 1:
+            conflicting.append(group)
+    return tuple(conflicting)
+
+
+def _exact(view: GraphView, found: DuplicateGroups) -> Finding:
+    groups = found.groups("exact features")
+    chance = len(np.unique(found.by_chance.nodes))
+    return _finding(
+        view,
+        found,
+        "exact duplicates",
+        "have the same features as another node",
+        "Rows of the feature matrix that are equal in every entry (float32), unless a row is so "
+        "short or so frequent that more than the stated number of equal pairs is expected by "
+        f"chance ({chance:,} such nodes here, in no group). Rows of zeros are not counted.",
+        groups,
+        {
+            "rows of zeros": len(found.zero_rows),
+            "nodes equal to another as chance may have it": chance,
+            "expected false pairs": found.near.expected_false,
+        },
+    )
+
+
+def _near(view: GraphView, found: DuplicateGroups) -> Finding:
+    near = found.near
+    return _finding(
+        view,
+        found,
+        "near duplicates",
+        f"have nearly the features of another ({near.similarity} {near.threshold:.3f} or more)",
+        f"Pairs of different rows with a {near.similarity} similarity of at least "
+        f"{near.threshold:.3f}. With columns permuted independently, at most "
+        f"{near.expected_false:g} pairs of the whole dataset are expected to reach "
+        f"{near.null_quantile:.3f}. Versions of one text and texts with one beginning are among "
+        "them: read them before merging.",
+        groups_of(near.pairs.nodes, view.nodes),
+        {
+            "threshold": _plain(near.threshold),
+            "null quantile": _plain(near.null_quantile),
+            "expected false pairs": near.expected_false,
+        },
+    )
+
+
+def _text(view: GraphView, found: DuplicateGroups) -> Finding:
+    text = found.text
+    assert text is not None
+    return _finding(
+        view,
+        found,
+        "text duplicates",
+        "have nearly the text of another",
+        f"Pairs of texts with a Jaccard similarity of their words of at least "
+        f"{text.threshold:.3f}, or titles alike but for some letters, that share more words than "
+        f"chance gives them (at most {text.expected_false:g} false pairs expected in the whole "
+        f"dataset). {text.texts:,} of {view.nodes:,} nodes have a text.",
+        groups_of(text.pairs.nodes, view.nodes),
+        {
+            "texts": text.texts,
+            "threshold": _plain(text.threshold),
+            "null quantile": _plain(text.null_quantile),
+            "expected false pairs": text.expected_false,
+        },
+    )
+
+
+def _together(view: GraphView, found: DuplicateGroups) -> Finding:
+    groups = found.groups()
+    pairs = [tuple(pair) for kind in found.pairs() for pair in kind.nodes.tolist()]
+    twins = {tuple(pair) for pair in found.twins.nodes.tolist()}
+    return _finding(
+        view,
+        found,
+        "duplicate groups",
+        "are in a group of duplicates",
+        "Sets of nodes connected by pairs of equal features, near features or near texts. A group "
+        "straddles if it has nodes in two parts of the split; its labels conflict if two that are "
+        "known differ. Twins have the same two or more neighbours: a sign, and no proof.",
+        groups,
+        {
+            "pairs": len(set(pairs)),
+            "pairs that are twins": len(set(pairs) & twins),
+            "twins in the graph": len(twins),
+        },
+    )
+
+
+def _finding(
+    view: GraphView,
+    found: DuplicateGroups,
+    name: str,
+    words: str,
+    definition: str,
+    groups: Groups,
+    numbers: dict[str, Any],
+) -> Finding:
+    both = straddling(view, groups, "train", "test")
+    conflicts = label_conflicts(view, groups)
+    nodes = sum(map(len, groups))
+    severity: Severity = "serious" if both else "warning" if groups else "fine"
+    summary = (
+        f"{nodes:,} nodes {words}: {len(groups):,} groups, of which {len(both):,} have nodes to "
+        f"train and to test, and {len(conflicts):,} labels that differ."
+        if groups
+        else f"No nodes {words}."
+    )
+    counts = {
+        "groups": len(groups),
+        "nodes": nodes,
+        "copies": nodes - len(groups),
+        "groups in train and test": len(both),
+        "groups in two parts or more": len(_in_two_parts(view, groups)),
+        "groups with different labels": len(conflicts),
+    }
+    # What straddles comes first: it is what a reader has to see.
+    shown = [*both, *(group for group in groups if group not in set(both))][:_EXAMPLES]
+    return Finding(
+        name=name,
+        severity=severity,
+        summary=summary,
+        definition=definition,
+        numbers=counts | numbers,
+        columns=("nodes", "parts", "labels", "evidence"),
+        rows=tuple(_row(view, found, group) for group in shown),
+    )
+
+
+def _in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
+    return {
+        group
+        for number, first in enumerate(PARTS)
+        for second in PARTS[number + 1 :]
+        for group in straddling(view, groups, first, second)
+    }
+
+
+def _row(view: GraphView, found: DuplicateGroups, group: tuple[int, ...]) -> tuple[Any, ...]:
+    parts = ["/".join(part for part in PARTS if view.mask(part)[node]) or "none" for node in group]
+    names = [_label(view, node) for node in group]
+    return (
+        " ".join(map(str, group)),
+        " ".join(parts),
+        ", ".join(names),
+        ", ".join(_evidence(pairs, group) for pairs in _kinds(found, group)),
+    )
+
+
+def _kinds(found: DuplicateGroups, group: tuple[int, ...]) -> list[DuplicatePairs]:
+    inside = [pairs.within(group) for pairs in (*found.pairs(), found.twins)]
+    return [pairs for pairs in inside if len(pairs)]
+
+
+def _evidence(pairs: DuplicatePairs, group: tuple[int, ...]) -> str:
+    if pairs.evidence in ("exact features", "structure"):
+        return {"exact features": "equal features", "structure": "same neighbours"}[pairs.evidence]
+    low, high = pairs.score.min(), pairs.score.max()
+    return f"{pairs.evidence} {low:.2f}" + (f" to {high:.2f}" if high - low > 0.005 else "")
+
+
+def _label(view: GraphView, node: int) -> str:
+    if not view.known[node]:
+        return "unknown"
+    if view.y.ndim == 2:
+        return " ".join(view.class_names[label] for label in np.flatnonzero(view.y[node]))
+    return view.class_names[view.y[node]]
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

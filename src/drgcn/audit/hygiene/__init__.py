@@ -1,0 +1,1 @@
+"""Whether graph, features and split are what a model takes them for."""

@@ -1,0 +1,1 @@
+"""Labels that leak into what a model sees: words, single features, and how far these get."""

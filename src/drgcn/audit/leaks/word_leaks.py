@@ -1,0 +1,161 @@
+"""Class names that stand in the texts or features of the nodes they are to be guessed for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from drgcn.audit.leaks.label_word_row import LabelWordRow
+from drgcn.audit.leaks.label_words import ABBREVIATIONS, Expansions, LabelWords, Rule
+from drgcn.audit.leaks.word_source import WordSource
+from drgcn.data.splits import AnyLabels
+from drgcn.errors import InputError
+
+Flags = npt.NDArray[np.bool_]
+
+COLUMNS = ("class", "words", "nodes", "with words", "appeared", "rate", "elsewhere", "rate there")
+
+
+@dataclass(frozen=True)
+class LabelWordTable:
+    """How many nodes carry the name of their class.
+
+    Attributes:
+        rule: What counts, see :meth:`drgcn.audit.leaks.label_words.LabelWords.found`.
+        rows: One per class whose name has words.
+        skipped: Names of the other classes.
+        carriers: Nodes that carry the name of (one of) their class(es).
+        labelled: Nodes with a label.
+        expected: Mean of the sum of all ``appeared`` if labels were shuffled among the nodes.
+        deviation: Its standard deviation.
+    """
+
+    rule: Rule
+    rows: tuple[LabelWordRow, ...]
+    skipped: tuple[str, ...]
+    carriers: int
+    labelled: int
+    expected: float
+    deviation: float
+
+    @property
+    def rate(self) -> float:
+        """Share of the labelled nodes that carry the name of their class."""
+        return self.carriers / self.labelled if self.labelled else 0.0
+
+    @property
+    def excess(self) -> float:
+        """The same share less what one would expect if a class did not attract its own name.
+
+        Expected are as many carriers in a class as among the nodes of other classes.
+        """
+        more = sum(row.appeared - row.rate_elsewhere * row.total for row in self.rows)
+        return more / self.labelled if self.labelled else 0.0
+
+    @property
+    def surprise(self) -> float:
+        """How many deviations more nodes carry their label than shuffled labels would give."""
+        more = sum(row.appeared for row in self.rows) - self.expected
+        return more / self.deviation if self.deviation > 0 else 0.0
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows in words, in the order of :data:`COLUMNS`."""
+        return [
+            [
+                *(row.name, row.words, str(row.total), str(row.readable)),
+                *(str(row.appeared), f"{100 * row.rate:.1f} %"),
+                *(str(row.elsewhere), f"{100 * row.rate_elsewhere:.1f} %"),
+            ]
+            for row in self.rows
+        ]
+
+
+def label_word_table(
+    source: WordSource,
+    y: AnyLabels,
+    class_names: Sequence[str],
+    rule: Rule = "all",
+    expansions: Expansions = ABBREVIATIONS,
+) -> LabelWordTable:
+    """Count the nodes that carry their own class's name, and those that carry another's.
+
+    Args:
+        source: The words of the nodes.
+        y: Class numbers, -1 where there is none, or zeros and ones for several labels a node.
+        class_names: One name per class, in the order of their numbers.
+        rule: What counts: all words of a name, any word, or the phrase.
+        expansions: Names that are written out before they are looked for.
+
+    Raises:
+        InputError: If names and labels do not fit each other.
+    """
+    members = _members(y, class_names, len(source.readable))
+    known = members.any(axis=1) if y.ndim == 1 else np.ones(len(members), dtype=np.bool_)
+    readable = source.readable
+    carriers = np.zeros_like(known)
+    rows, skipped, carried = [], [], np.zeros(members.shape, dtype=np.bool_)
+    for number, name in enumerate(class_names):
+        words = LabelWords.of(name, expansions)
+        if not words.forms:
+            skipped.append(name)
+            continue
+        own, found = members[:, number], words.found(source, rule)
+        carriers |= own & found
+        carried[:, number] = found
+        rows.append(
+            LabelWordRow(
+                name=name,
+                words=str(words),
+                total=int(own.sum()),
+                readable=int((own & readable).sum()),
+                appeared=int((own & found).sum()),
+                others=int((known & ~own).sum()),
+                elsewhere=int((known & ~own & found).sum()),
+            )
+        )
+    expected, deviation = _shuffled(carried[known], members[known])
+    return LabelWordTable(
+        rule=rule,
+        rows=tuple(rows),
+        skipped=tuple(skipped),
+        carriers=int(carriers.sum()),
+        labelled=int(known.sum()),
+        expected=expected,
+        deviation=deviation,
+    )
+
+
+def _shuffled(carried: Flags, members: Flags) -> tuple[float, float]:
+    """Mean and deviation of how many names are carried by their own when labels are shuffled.
+
+    The sum over nodes v of a(v, p(v)), p a random permutation, has the variance of all doubly
+    centred a(v, w), summed in squares and divided by n - 1 (Hoeffding).
+    """
+    nodes = len(carried)
+    if nodes < 2:
+        return float((carried & members).sum()), 0.0
+    mean = carried.mean(axis=0), members.mean(axis=0)
+    f, y = carried - mean[0], members - mean[1]
+    variance = float(((f.T @ f) * (y.T @ y)).sum()) / (nodes - 1)
+    return float(nodes * mean[0] @ mean[1]), max(variance, 0.0) ** 0.5
+
+
+def _members(y: AnyLabels, class_names: Sequence[str], nodes: int) -> Flags:
+    """Whether each node is of each class."""
+    if isinstance(class_names, str):
+        raise InputError("Expected one name per class; found a single string. Give a list.")
+    if len(y) != nodes:
+        raise InputError(f"Expected labels of {nodes} nodes, those with words; found {len(y)}.")
+    classes = y.shape[1] if y.ndim == 2 else int(y.max(initial=-1)) + 1
+    if len(class_names) < classes or (y.ndim == 2 and len(class_names) != classes):
+        raise InputError(
+            f"Expected a name for each of {classes} classes; found {len(class_names)}. Give an "
+            "empty name to a class that has none."
+        )
+    if y.ndim == 2:
+        return np.asarray(y != 0)
+    return np.asarray(y[:, None] == np.arange(len(class_names)))

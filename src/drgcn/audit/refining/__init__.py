@@ -1,0 +1,1 @@
+"""A dataset without its duplicates, with an account of every node."""

@@ -1,0 +1,125 @@
+"""How features, labels and parts of the split of several nodes become those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from drgcn.audit.hygiene.features import zero_rows
+from drgcn.data.features import Features
+from drgcn.data.splits import AnyLabels, Mask, Masks
+from drgcn.errors import InputError
+
+FeatureRule = Literal["first", "mean", "max"]
+FEATURE_RULES: Final = ("first", "mean", "max")
+Members = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class LabelConflict:
+    """Nodes of one group with different labels, and the label that the merged node has.
+
+    Attributes:
+        nodes: The old nodes.
+        labels: Their labels as class names, empty where unknown.
+        chosen: The label of the merged node.
+    """
+
+    nodes: tuple[int, ...]
+    labels: tuple[str, ...]
+    chosen: str
+
+
+def merge_features(x: Features, members: Members, rule: FeatureRule) -> Features:
+    """One row per new node.
+
+    Args:
+        x: Features of the old nodes.
+        members: Old nodes of each new node, in order.
+        rule: ``"first"`` takes the row of the first member that has one other than zero, so that
+            every row is one that was there; ``"mean"`` the mean row; ``"max"`` the largest value
+            in each column, which of bags of words is their union.
+    """
+    if rule not in FEATURE_RULES:
+        raise InputError(
+            f"Expected the rule for features to be one of {', '.join(FEATURE_RULES)}; found "
+            f"{rule!r}."
+        )
+    if rule == "first":
+        empty = zero_rows(x)
+        return x[[next((n for n in nodes if not empty[n]), nodes[0]) for nodes in members]]
+    rows, chosen = [], []
+    for nodes in members:
+        if len(nodes) == 1:
+            chosen.append(nodes[0])
+            continue
+        block = x[list(nodes)]
+        dense = block.toarray() if sparse.issparse(block) else block
+        rows.append(dense.max(axis=0) if rule == "max" else dense.mean(axis=0, dtype=np.float64))
+        chosen.append(x.shape[0] + len(rows) - 1)
+    if not rows:
+        return x[chosen]
+    merged = np.stack(rows).astype(np.float32)
+    if sparse.issparse(x):
+        return sparse.csr_array(sparse.vstack([x, sparse.csr_array(merged)], format="csr"))[chosen]
+    return np.concatenate([x, merged])[chosen]
+
+
+def merge_labels(
+    y: AnyLabels, members: Members, names: Sequence[str]
+) -> tuple[AnyLabels, tuple[LabelConflict, ...]]:
+    """The commonest known label of each new node's members, the earlier member's in a tie.
+
+    Of several labels a node each label is decided by itself.
+    """
+    merged = y[[nodes[0] for nodes in members]].copy()
+    conflicts = []
+    for new, nodes in enumerate(members):
+        if len(nodes) == 1:
+            continue
+        votes = y[list(nodes)]
+        merged[new] = _row_majority(votes) if y.ndim == 2 else _majority(votes)
+        known = votes if y.ndim == 2 else votes[votes >= 0]
+        if len(np.unique(known, axis=0)) > 1:
+            words = tuple(_word(vote, names) for vote in votes)
+            conflicts.append(LabelConflict(tuple(nodes), words, _word(merged[new], names)))
+    return merged, tuple(conflicts)
+
+
+def merge_masks(masks: Masks, members: Members) -> Masks:
+    """The part of each new node: test if any member is in it, else val, else train.
+
+    A document that is tested must not be trained on under another number. So a group with a test
+    node leaves training, and the test part keeps all its documents.
+    """
+    owner = np.repeat(np.arange(len(members)), [len(nodes) for nodes in members])
+    flat = np.concatenate([np.asarray(nodes, dtype=np.int64) for nodes in members])
+
+    def any_member(mask: Mask) -> Mask:
+        return np.bincount(owner, weights=mask[flat], minlength=len(members)) > 0
+
+    test = any_member(masks.test)
+    val = any_member(masks.val) & ~test
+    return Masks(any_member(masks.train) & ~test & ~val, val, test)
+
+
+def _majority(votes: npt.NDArray[Any]) -> int:
+    known = [int(vote) for vote in votes if vote >= 0]
+    # max returns the first of equals, and the members stand in their order.
+    return max(known, key=known.count) if known else -1
+
+
+def _row_majority(votes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    share = votes.mean(axis=0)
+    return np.where(share == 0.5, votes[0], share > 0.5).astype(votes.dtype)
+
+
+def _word(label: Any, names: Sequence[str]) -> str:
+    if np.ndim(label):
+        return " ".join(names[number] for number in np.flatnonzero(label).tolist())
+    return names[label] if label >= 0 else ""

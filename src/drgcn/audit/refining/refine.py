@@ -1,0 +1,189 @@
+"""``refine``: a dataset without its duplicates, with an account of every node that went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from drgcn.audit.graph_view import GraphView
+from drgcn.audit.refining.merged_edges import merge_edges
+from drgcn.audit.refining.merging import FeatureRule, merge_features, merge_labels, merge_masks
+from drgcn.audit.refining.node_map import NodeMap
+from drgcn.audit.refining.refined import Refined
+from drgcn.data.assemble import RawGraph, assemble
+from drgcn.data.features import Features
+from drgcn.data.labels import from_texts
+from drgcn.data.npz import numeric_matrix
+from drgcn.data.splits import AnyLabels, Masks
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def refine(
+    data: Data,
+    groups: Iterable[Sequence[int]] = (),
+    drop: Iterable[int] | Mapping[int, str] = (),
+    *,
+    reasons: Sequence[str] | None = None,
+    feature_rule: FeatureRule = "first",
+    remove_features: Iterable[int] = (),
+    new_features: Features | None = None,
+    texts: Sequence[str] | None = None,
+) -> Refined:
+    """Merge duplicate nodes, drop nodes, and take out or replace features.
+
+    A group becomes its first member: it has the edges of all members, the commonest label, and
+    the strictest part of the split (test before val before train, so that nothing tested is
+    trained on under another number). The new graph is undirected without loops or repeats, and
+    its classes are numbered in the order of their names, both as :func:`drgcn.data.load` does.
+    The same input gives the same result, and refining the result without groups changes nothing.
+
+    Args:
+        data: One graph, or several as one; it is not changed.
+        groups: Nodes that are the same, group by group; no node in two groups.
+        drop: Nodes to leave out, with a reason each if it is a mapping.
+        reasons: Why each group is merged.
+        feature_rule: ``"first"``, ``"mean"`` or ``"max"``, see
+            :func:`drgcn.audit.refining.merging.merge_features`.
+        remove_features: Columns to take out, such as those that give a label away.
+        new_features: Features to use instead, one row per old node.
+        texts: Texts of the old nodes, to go with the new ones.
+
+    Example:
+        >>> from drgcn.data import load
+        >>> refined = refine(load("wine"), groups=[[0, 3, 9]], drop={5: "not a wine"})
+        >>> refined.data.num_nodes, refined.node_map.counts
+        (175, {'kept': 175, 'merged': 2, 'dropped': 1})
+
+    Raises:
+        InputError: If nodes, columns or shapes do not fit the graph.
+    """
+    view = GraphView.of(data)
+    listed = [[int(node) for node in group] for group in groups]
+    why = ["duplicate"] * len(listed) if reasons is None else list(reasons)
+    if len(why) != len(listed):
+        raise InputError(f"Expected {len(listed)} reasons, one a group; found {len(why)}.")
+    node_map = NodeMap.make(view.nodes, listed, why, _reasons(drop))
+    _check_graphs(view, listed)
+    members = node_map.members()
+    x = view.x if new_features is None else _replacement(new_features, view.nodes)
+    removed = _columns(remove_features, x.shape[1])
+    x = merge_features(x, members, feature_rule)
+    x = x[:, np.setdiff1d(np.arange(x.shape[1]), removed)] if removed else x
+    y, conflicts = merge_labels(view.y, members, view.class_names)
+    y, names = _by_name(y, view.class_names)
+    masks = Masks(*(view.mask(part) for part in Masks._fields))
+    merged_masks = merge_masks(masks, members)
+    place = node_map.new_numbers()
+    pairs, account = merge_edges(view, place)
+    refined = assemble(
+        RawGraph(
+            x=x,
+            y=y,
+            pairs=pairs,
+            masks=merged_masks,
+            split="given",
+            class_names=names,
+            feature_source="own" if view.info is None else view.info.feature_source,
+            graph=view.graph[[nodes[0] for nodes in members]] if "graph" in data else None,
+            graph_names=tuple(getattr(data, "graph_names", ())),
+        ),
+        name="refined" if view.info is None else f"{view.info.name}-refined",
+        normalize="none",
+        as_sparse=data.x.layout != torch.strided,
+        options=_origin(view),
+    )
+    gone = masks.train & (place >= 0)
+    gone[gone] = ~merged_masks.train[place[gone]]
+    return Refined(
+        data=refined,
+        node_map=node_map,
+        edges=account,
+        conflicts=conflicts,
+        left_training=tuple(np.flatnonzero(gone).tolist()),
+        feature_rule=feature_rule,
+        removed_features=tuple(removed),
+        replaced_features=new_features is not None,
+        has_split=any(mask.any() for mask in masks),
+        texts=None if texts is None else _merged_texts(texts, view.nodes, members),
+    )
+
+
+def _reasons(drop: Iterable[int] | Mapping[int, str]) -> dict[int, str]:
+    if isinstance(drop, Mapping):
+        return {int(node): reason for node, reason in drop.items()}
+    return {int(node): "dropped on request" for node in drop}
+
+
+def _check_graphs(view: GraphView, groups: Sequence[Sequence[int]]) -> None:
+    for group in groups:
+        if len(set(view.graph[group].tolist())) > 1:
+            raise InputError(
+                f"Expected the nodes of a group in one graph; nodes {', '.join(map(str, group))} "
+                "are in several, and merging them would join the graphs."
+            )
+
+
+def _replacement(features: Features, nodes: int) -> Features:
+    x = numeric_matrix(features, "the new features")
+    if x.shape[0] != nodes:
+        raise InputError(
+            f"Expected new features of the {nodes} nodes of the old graph; found {x.shape[0]} "
+            "rows. The merging is done here."
+        )
+    return x
+
+
+def _columns(columns: Iterable[int], width: int) -> list[int]:
+    chosen = sorted({int(column) for column in columns})
+    if chosen and not 0 <= chosen[0] <= chosen[-1] < width:
+        wrong = next(column for column in chosen if not 0 <= column < width)
+        raise InputError(f"Expected columns from 0 to {width - 1} to remove; found {wrong}.")
+    if len(chosen) == width:
+        raise InputError(f"Expected at least one feature to stay; all {width} are removed.")
+    return chosen
+
+
+def _by_name(y: AnyLabels, names: tuple[str, ...]) -> tuple[AnyLabels, tuple[str, ...]]:
+    """Labels numbered in the order of their names, without classes that nobody has.
+
+    That is how tables of nodes are read: the graph is then the same before writing and after.
+    """
+    if y.ndim == 2:
+        return y, names
+    words = [name.strip() for name in names]
+    if len(set(words)) == len(words) and all(words):
+        try:
+            return from_texts([words[label] if label >= 0 else "" for label in y])
+        except InputError:  # names that look like measured numbers
+            pass
+    return from_texts([str(label) if label >= 0 else "" for label in y])
+
+
+def _merged_texts(
+    texts: Sequence[str], nodes: int, members: Sequence[Sequence[int]]
+) -> tuple[str, ...]:
+    """The text of the first member that has one."""
+    if len(texts) != nodes:
+        raise InputError(f"Expected a text for each of {nodes} nodes; found {len(texts)}.")
+    return tuple(
+        next((texts[node] for node in group if texts[node].strip()), "") for group in members
+    )
+
+
+def _origin(view: GraphView) -> tuple[tuple[str, Any], ...]:
+    info = view.info
+    if info is None:
+        return ()
+    facts = {
+        "name": info.name,
+        "split": info.split,
+        "normalize": info.normalize,
+        "content hash": info.content_hash,
+    }
+    return tuple(facts.items())

@@ -1,0 +1,1 @@
+"""The texts of nodes, and features made from them."""

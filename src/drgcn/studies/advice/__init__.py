@@ -1,0 +1,1 @@
+"""What our own records say about data like yours."""

@@ -1,0 +1,1 @@
+"""What the paper prints, and our numbers beside it."""

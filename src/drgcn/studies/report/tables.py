@@ -1,0 +1,185 @@
+"""Tables from run records: the only way a number gets into the documentation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drgcn.data.catalog import describe, names
+from drgcn.studies.comparison import gain, k_words, summarize
+from drgcn.studies.paper.published import published
+from drgcn.studies.recipes import MODELS, unusual
+from drgcn.studies.run_record import RunRecord, SeedResult
+from drgcn.studies.scaling import usual_scaling
+
+Row = tuple[RunRecord, dict[int, SeedResult]]
+
+
+def merge(records: Sequence[RunRecord]) -> list[Row]:
+    """The records of each experiment as one: a representative, and the results of all seeds."""
+    groups: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.identity].append(record)
+    merged = []
+    for group in groups.values():
+        seeds = {seed: result for record in group for seed, result in record.seeds.items()}
+        merged.append((group[0], dict(sorted(seeds.items()))))
+    return sorted(merged, key=lambda pair: _order(pair[0]))
+
+
+def markdown_table(records: Sequence[RunRecord]) -> str:
+    """Test accuracy beside the published number, one line per experiment."""
+    lines = [
+        "| dataset | split | model | test accuracy % | published | K per layer | seeds | device |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for record, seeds in merge(records):
+        summary = summarize(seeds)
+        cells = [
+            data_name(record),
+            record.data["split"],
+            row_name(record),
+            _accuracy(seeds),
+            published_cell(record),
+            k_words(summary.k),
+            str(summary.seeds),
+            str(record.environment["device"]),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
+    """Rows that differ in their gate alone: the same data, model and training."""
+    groups: dict[str, dict[str | None, Row]] = defaultdict(dict)
+    for record, seeds in merge(records):
+        plain = replace(record.experiment, reweight=None)
+        family = plain.identity(record.data["content_hash"])
+        groups[family][record.experiment.reweight] = (record, seeds)
+    return list(groups.values())
+
+
+def gate_table(records: Sequence[RunRecord]) -> str:
+    """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
+    lines = [
+        "| dataset | split | model | plain | Dr | static gate | constant gate | Dr - plain [95 %] "
+        "| paper: plain | paper: Dr |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for rows in gate_groups(records):
+        if {None, "dr", "static", "constant"} <= rows.keys():
+            plain = rows[None][0]
+            cells = [data_name(plain), plain.data["split"], row_name(plain)]
+            cells += [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
+            cells += [str(gain(rows["dr"][1], rows[None][1]))]
+            cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def variant_table(records: Sequence[RunRecord]) -> str:
+    """One model on one set with what can stand in front of its layers, each against plain."""
+    lines = [
+        "| dataset | model | test accuracy % | over plain [95 %] | K per layer | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = merge(records)
+    plain = {record.data["name"]: seeds for record, seeds in rows if _is_plain(record)}
+    for record, seeds in rows:
+        over = "" if _is_plain(record) else str(gain(seeds, plain[record.data["name"]]))
+        cells = [data_name(record), row_name(record), _accuracy(seeds, 2), over]
+        cells += [k_words(summarize(seeds).k), str(len(seeds))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def search_table(records: Sequence[RunRecord]) -> str:
+    """What was tried, set by set and model by model, the best on validation first."""
+    lines = [
+        "| dataset | split | tried | validation accuracy % | test accuracy % |",
+        "|---|---|---|---|---|",
+    ]
+    rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
+    rows.sort(key=lambda row: (row[0].data["name"], *_model(row[0]), -row[2].val_mean))
+    for record, seeds, summary in rows:
+        cells = [data_name(record), record.data["split"], row_name(record)]
+        cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def data_name(record: RunRecord) -> str:
+    """The dataset's name, with what sets its features apart from those it is published with."""
+    remarks = data_remarks(record)
+    name = str(record.data["name"])
+    return f"{name} ({', '.join(remarks)})" if remarks else name
+
+
+def data_remarks(record: RunRecord) -> list[str]:
+    """What sets a record's features apart: that they were made here, and how they are scaled."""
+    name = str(record.data["name"])
+    remarks = []
+    if rebuilt(record):
+        remarks.append("rebuilt features")
+    if str(record.data.get("feature_source", "")).startswith("generated"):
+        remarks.append("synthetic")
+    usual = describe(name).normalize if name in names() else None
+    if usual is not None and record.data.get("normalize", usual) != usual:
+        remarks.append(f"scaled: {record.data['normalize']}")
+    return remarks
+
+
+def published_cell(record: RunRecord) -> str:
+    """The published number; in brackets where it was reached on other features."""
+    printed = published(record.experiment)
+    if printed is None or not scaled_as_published(record):
+        return ""
+    return f"({printed})" if rebuilt(record) else str(printed)
+
+
+def rebuilt(record: RunRecord) -> bool:
+    """Whether the features are not the published ones, but were made again from texts."""
+    return str(record.data.get("feature_source", "")).startswith("rebuilt")
+
+
+def scaled_as_published(record: RunRecord) -> bool:
+    """Whether the features are scaled as where the model's numbers come from; for rebuilt ones
+    that is not known, and any scaling will do."""
+    usual = usual_scaling(str(record.data["name"]), record.experiment.model)
+    return rebuilt(record) or usual is None or record.data.get("normalize", usual) == usual
+
+
+def _accuracy(seeds: dict[int, SeedResult], digits: int = 1) -> str:
+    summary = summarize(seeds)
+    return f"{summary.mean:.{digits}f} ± {summary.std:.{digits}f}"
+
+
+def _is_plain(record: RunRecord) -> bool:
+    ran = record.experiment
+    return ran.norm is None and ran.reweight is None and not ran.pre_activation
+
+
+def _model(record: RunRecord) -> tuple[int, bool]:
+    """Where a row stands among those of its dataset: models in order, plain ones first."""
+    return MODELS.index(record.experiment.model), not _is_plain(record)
+
+
+def row_name(record: RunRecord) -> str:
+    """The row's label, with what departs from its model's usual training in brackets."""
+    settings = unusual(record.experiment)
+    return record.experiment.label + (f" ({settings})" if settings else "")
+
+
+def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, str]:
+    experiment = record.experiment
+    gate = {None: "0", "dr": "1", "static": "2", "constant": "3"}[experiment.reweight]
+    return (
+        record.data["split"],
+        record.data["name"],
+        MODELS.index(experiment.model),
+        experiment.pre_activation,
+        experiment.norm or "",
+        unusual(experiment),
+        gate,
+    )

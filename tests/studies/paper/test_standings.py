@@ -1,0 +1,130 @@
+"""The paper's tables filled from records, and which of its numbers are reached."""
+
+from dataclasses import replace
+
+import pytest
+
+from drgcn.studies.paper.k_table import paper_k_table
+from drgcn.studies.paper.published import FULL, MAIN, REDDIT
+from drgcn.studies.paper.standings import reached_words, standings
+from drgcn.studies.paper.tables import paper_table
+from drgcn.studies.recipes import recipe
+from drgcn.studies.report.quirk_table import quirk_table, variance_words
+from drgcn.studies.scaling import usual_scaling
+
+
+@pytest.fixture
+def make(make_record):
+    """A record of a recipe."""
+
+    def record(accuracies, dataset="cora", model="gcn", *, content="abc", facts=None, **changes):
+        made = make_record(accuracies, content_hash=content, reweight=changes.get("reweight"))
+        return replace(
+            made,
+            experiment=recipe(dataset, "full", model, **changes),
+            data={**made.data, "name": dataset, **(facts or {})},
+        )
+
+    return record
+
+
+def test_a_number_is_reached_down_to_one_deviation(make):
+    rows = [make([0.8701, 0.8701], model="asgcn"), make([0.8689, 0.8689], "cora", "asgcn", lr=0.1)]
+    (found,) = standings(rows)  # another learning rate has no published number
+    assert found.reached
+    (found,) = standings([make([0.8689, 0.8689], model="asgcn")])
+    assert not found.reached
+    assert str(found) == "asgcn on cora (full) has 86.89 where 87.2 ± 0.2 is printed"
+    words = reached_words([found], "ASGCN")
+    assert words.startswith("Of 1 numbers the paper prints for ASGCN, on data at hand, 0 are")
+    assert words.endswith(f"Short of it: {found}.")
+    assert "Short" not in reached_words([found], "ASGCN", names=False)
+
+
+def test_rebuilt_and_synthetic_data_stand_for_nothing(make):
+    rebuilt = make([0.9, 0.9], "corar", facts={"feature_source": "rebuilt"})
+    synthetic = make([0.9, 0.9], "reddit-like", "asgcn", facts={"feature_source": "generated: x"})
+    assert standings([rebuilt, synthetic]) == []
+
+
+def test_reddit_is_a_dash_beside_its_number_whatever_is_known_of_reddit_like(make):
+    records = [make([0.9, 0.9], "reddit-like", "asgcn", reweight=gate) for gate in (None, "dr")]
+    for table in (MAIN, REDDIT):
+        text = paper_table(records, table)
+        assert "reddit-like" not in text
+        assert "90.0" not in text
+    assert "| asgcn + dr | - (97.95 ± 0.13) |" in paper_table(records, REDDIT)
+    assert "| reddit | full | - (0.32) | - (1.14) | - (+1.58) |" in paper_k_table(records)
+
+
+def test_a_cell_says_where_its_features_are_not_those_of_the_column(make):
+    records = [
+        make([0.88, 0.88], "pubmed", facts={"normalize": "row"}),
+        make([0.84, 0.84], "pubmed", "graphsage", content="raw", facts={"normalize": "none"}),
+        make([0.71, 0.71], "pubmed", "graphsage", facts={"normalize": "row"}),
+    ]
+    text = paper_table(records, MAIN)
+    assert "| pubmed, full |" in text
+    assert "84.0 ± 0.0 [scaled: none] (84.2 ± 0.3)" in text
+    assert "71.0" not in text
+
+
+def test_of_two_scalings_the_one_best_on_validation_for_gcn_fills_the_column(make):
+    raw = {"feature_source": "rebuilt", "normalize": "none"}
+    standard = {"feature_source": "rebuilt", "normalize": "standard"}
+    better = make([0.8, 0.8], "corar", content="b", facts=standard)
+    seeds = {s: replace(result, val_accuracy=0.9) for s, result in better.seeds.items()}
+    records = [
+        *(make([0.9, 0.9], "corar", content="a", facts=raw), replace(better, seeds=seeds)),
+        make([0.91, 0.91], "corar", "gat", content="a", facts=raw),
+        make([0.81, 0.81], "corar", "gat", content="b", facts=standard),
+    ]
+    text = paper_table(records, MAIN)
+    assert "corar (rebuilt features, scaled: standard), full" in text
+    assert "| gcn | 80.0 ± 0.0 (85.9 ± 0.5) |" in text
+    assert "| gat | 81.0 ± 0.0 (86.9 ± 0.4) |" in text
+
+
+def test_the_full_table_has_the_rows_of_the_paper(make):
+    text = paper_table([make([0.87, 0.87], model="asgcn", reweight="dr")], FULL)
+    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == [
+        f"| {label}{gate}"
+        for gate in ("", " + dr")
+        for label in ("gcn", "gat", "fastgcn", "asgcn")
+    ]
+    assert "| asgcn + dr | 87.0 ± 0.0 (87.1 ± 0.2) | - (79.1 ± 0.4) |" in text
+
+
+def test_k_stands_beside_the_papers(make):
+    records = [make([0.8, 0.9], model="asgcn"), make([0.81, 0.91], model="asgcn", reweight="dr")]
+    first = paper_k_table(records).splitlines()[2]
+    assert first == "| cora | full | 0.50 (1.04) | 1.00 (1.00) | +1.00 [+1.00, +1.00] (-0.16) |"
+
+
+def test_quirks_stand_against_none(make):
+    usual = recipe("cora", "full", "asgcn").options
+    records = [
+        make([0.82, 0.92], model="asgcn"),
+        make([0.81, 0.91], model="asgcn", options={"divide_variance": True}),
+        make([0.8, 0.9], model="asgcn", options={}),
+        make([0.7, 0.8], model="gcn"),
+    ]
+    none, one, all_ = quirk_table(records).splitlines()[2:]
+    assert "| none | 80.00 | 85.00 ± 7.07 |  |" in none
+    assert "| divide variance | 80.00 | 86.00 ± 7.07 | +1.00 [+1.00, +1.00] |" in one
+    assert "(as the code) | 80.00 | 87.00 ± 7.07 | +2.00 [+2.00, +2.00] |" in all_
+    assert all(name.replace("_", " ") in all_ for name in usual)
+    words = variance_words(records)
+    assert "asgcn on cora: +1.00 [+1.00, +1.00] points on test, +0.00 on validation." in words
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "scaling"),
+    [
+        *(("pubmed", "gcn", "row"), ("pubmed", "graphsage", "none"), ("corar", "gcn", "none")),
+        *(("corar", "graphsage", "none"), ("reddit", "graphsage", "standard")),
+        *(("reddit", "asgcn", "row"), ("digits", "graphsage", "none"), ("my/graph", "gcn", None)),
+    ],
+)
+def test_graphsage_alone_has_a_scaling_of_its_own(dataset, model, scaling):
+    assert usual_scaling(dataset, model) == scaling

@@ -1,0 +1,121 @@
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from drgcn.studies.paper.published import published
+from drgcn.studies.recipes import recipe
+from drgcn.studies.report.figures import comparison_figure
+from drgcn.studies.report.page import write_report
+from drgcn.studies.report.tables import (
+    data_name,
+    gate_groups,
+    markdown_table,
+    merge,
+    search_table,
+    variant_table,
+)
+
+
+def test_records_of_one_experiment_are_merged(make_record):
+    parts = [make_record([0.8, 0.9]), make_record([0.7], first_seed=2)]
+    ((_, seeds),) = merge(parts)
+    assert sorted(seeds) == [0, 1, 2]
+
+
+def test_the_table_shows_measured_beside_published(make_record):
+    table = markdown_table([make_record([0.8, 0.9], reweight="dr"), make_record([0.7, 0.8])])
+    plain, dr = table.splitlines()[2:]
+    assert "| gcn | 75.0 ± 7.1 | 86.4 ± 0.3 |" in plain
+    assert "| gcn + dr | 85.0 ± 7.1 | 86.8 ± 0.2 | 0.50 1.00 | 2 |" in dr
+
+
+def test_other_widths_are_named(make_record):
+    assert "gcn (hidden channels 16)" in markdown_table(
+        [make_record([0.8, 0.9], hidden_channels=16)]
+    )
+
+
+def test_other_trainings_have_no_published_number(make_record):
+    assert published(make_record([0.8], epochs=100).experiment) is None
+
+
+def test_rows_of_different_training_are_not_compared(make_record):
+    records = [make_record([0.7, 0.8]), make_record([0.8, 0.9], reweight="dr", epochs=100)]
+    assert [list(group) for group in gate_groups(records)] == [[None], ["dr"]]
+
+
+def test_unpublished_rows_have_no_published_number(make_record):
+    assert published(make_record([0.8], reweight="static").experiment) is None
+
+
+def test_the_page_is_self_contained_and_says_what_it_shows(make_record, tmp_path):
+    gates = (None, "dr", "static", "constant")
+    records = [make_record([0.8, 0.81, 0.8], reweight=gate) for gate in gates]
+    records.append(make_record([0.7, 0.8], norm="batch"))
+    page = write_report(records, tmp_path / "deep" / "report.html", title="A <title>").read_text()
+    assert "A &lt;title&gt;" in page
+    assert "<svg" in page
+    assert "no sure difference" in page
+    assert "gcn + batch norm" in page
+    assert "src=" not in page
+    assert "{{" not in page
+
+
+@pytest.mark.parametrize("panels", [1, 3])
+def test_long_titles_stay_within_the_picture(make_record, panels):
+    rows = [(record := make_record([0.8, 0.81]), record.seeds)]
+    title = "planted (synthetic), split random: gcn (hidden channels 32, epochs 150, lr 0.01)"
+    figure = comparison_figure({f"{place} {title}": rows for place in range(panels)})
+    figure.draw_without_rendering()
+    boxes = [axes.title.get_window_extent() for axes in figure.axes[:: 1 if panels > 1 else 2]]
+    boxes = boxes[:panels]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        ({}, "cora"),
+        ({"feature_source": "published; columns 0 and 1 as logarithms"}, "cora"),
+        ({"feature_source": "generated"}, "cora (synthetic)"),
+        (
+            {"feature_source": "generated: by whom", "normalize": "none"},
+            "cora (synthetic, scaled: none)",
+        ),
+        ({"feature_source": "rebuilt", "normalize": "row"}, "cora (rebuilt features)"),
+    ],
+)
+def test_data_that_was_made_here_says_so(make_record, facts, name):
+    record = make_record([0.8])
+    assert data_name(replace(record, data={**record.data, **facts})) == name
+
+
+def test_variants_stand_against_plain(make_record):
+    rows = [
+        make_record([0.8, 0.9]),
+        make_record([0.81, 0.91], norm="batch"),
+        make_record([0.79, 0.9], reweight="dr"),
+    ]
+    plain, dr, batch = variant_table(rows).splitlines()[2:]
+    assert plain == "| cora | gcn | 85.00 ± 7.07 |  |  | 2 |"
+    assert "| gcn + dr | 84.50 ± 7.78 | -0.50 [" in dr
+    assert "| gcn + batch norm | 86.00 ± 7.07 | +1.00 [+1.00, +1.00] |" in batch
+
+
+def test_what_was_tried_is_ordered_by_model_and_validation(make_record):
+    def tried(model, val, **changes):
+        record = make_record([0.8, 0.9])
+        seeds = {s: replace(result, val_accuracy=val) for s, result in record.seeds.items()}
+        return replace(record, experiment=recipe("cora", "full", model, **changes), seeds=seeds)
+
+    records = [
+        *(tried("fastgcn", 0.9), tried("gcn", 0.5), tried("fastgcn", 0.95, lr=0.1)),
+        tried("gcn", 0.6, lr=0.1),
+    ]
+    rows = [line.split(" | ")[2:4] for line in search_table(records).splitlines()[2:]]
+    assert rows == [
+        *(["gcn (lr 0.1)", "60.00"], ["gcn", "50.00"]),
+        *(["fastgcn (lr 0.1)", "95.00"], ["fastgcn", "90.00"]),
+    ]
