@@ -1,1 +1,1 @@
-"""What lies under a dataset's features: the texts of its nodes, and features made from them."""
+"""What is wrong with a dataset: duplicates, label leaks, hygiene; and a dataset without it."""
