@@ -28,6 +28,12 @@ class LayerState:
     saturation: float
     s: Tensor
 
+    @property
+    def deciles(self) -> list[float]:
+        """Least entry of the vector, its deciles, and its greatest."""
+        steps = torch.linspace(0, 1, 11, dtype=torch.float64, device=self.s.device)
+        return [round(value, 4) for value in self.s.double().quantile(steps).tolist()]
+
 
 @torch.no_grad()
 def layer_states(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[LayerState]:

@@ -32,6 +32,8 @@ class SeedResult:
         saturation: Share of each layer's gate entries at either end, see
             :func:`drgcn.stability.gate_saturation`; empty without a gate, and in records from
             before it was measured.
+        s_deciles: Eleven numbers for each layer's learnt vector, its least entry, its deciles and
+            its greatest; empty without a gate, and in records from before it was kept.
     """
 
     test_accuracy: float
@@ -42,6 +44,7 @@ class SeedResult:
     curve_val_accuracy: list[float]
     curve_train_loss: list[float]
     saturation: list[float] = field(default_factory=list)
+    s_deciles: list[list[float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -178,4 +178,5 @@ def _seed_result(
         curve_val_accuracy=points("val_accuracy"),
         curve_train_loss=points("train_loss"),
         saturation=[layer.saturation for layer in layers],
+        s_deciles=[layer.deciles for layer in layers],
     )
