@@ -25,9 +25,9 @@ def weighted_mean(
     if weight is not None:
         weight = weight.to(dtype)
     if batch is None:
-        total = _column_sum(x, weight, dtype)
-        mass = max(x.size(0), 1) if weight is None else _nonzero(weight.sum())
-        return total / mass
+        if weight is None:
+            return _column_sum(x, None, dtype) / max(x.size(0), 1)
+        return _column_sum(x, weight / _nonzero(weight.sum()), dtype)
     size = int(batch.max()) + 1 if batch_size is None and batch.numel() > 0 else batch_size or 0
     if weight is None:
         weight = torch.ones(x.size(0), dtype=dtype, device=x.device)

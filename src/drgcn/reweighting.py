@@ -12,6 +12,7 @@ from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 
+from drgcn.gate_vector import fused_gate_vector
 from drgcn.pooling import scale_columns, weighted_mean
 
 
@@ -76,6 +77,8 @@ class DimensionalReweighting(torch.nn.Module):
         self.hidden_channels = hidden_channels
         self.act = activation_resolver(act)
         self.gate = activation_resolver(gate)
+        elu = isinstance(self.act, torch.nn.ELU) and self.act.alpha == 1
+        self._usual = elu and isinstance(self.gate, torch.nn.Sigmoid)
 
         def empty() -> Parameter:
             return UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg, return-value]
@@ -142,6 +145,16 @@ class DimensionalReweighting(torch.nn.Module):
                 f"found {mean.size(-1)}."
             )
         mean = mean.to(self.squeeze_weight.dtype)
+        if self._usual and self.squeeze_bias is not None and self.excite_bias is not None:
+            weights = (
+                self.squeeze_weight,
+                self.squeeze_bias,
+                self.excite_weight,
+                self.excite_bias,
+            )
+            s = fused_gate_vector(mean, *weights)
+            if s is not None:
+                return s
         hidden = self.act(F.linear(mean, self.squeeze_weight, self.squeeze_bias))
         return self.gate(F.linear(hidden, self.excite_weight, self.excite_bias))
 

@@ -6,13 +6,16 @@ Run by test_kernels.py in a process of its own, for the interpreter is chosen at
 import importlib
 
 import torch
+import torch.nn.functional as F
 
+from drgcn.gate_vector import gate_gradients
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention_kernel import attention_backward, attention_forward
 from drgcn.nn.csr_kernel import csr_product, sampled_product
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.lookup import _Lookup
 from drgcn.sampling.lookup_kernel import looked_up
+from drgcn.squeeze_kernel import squeeze_excite, squeeze_excite_backward
 from drgcn.training.dropout_factors import LEVELS, dropout_factors
 from drgcn.training.dropout_kernel import hashed_factors
 
@@ -62,6 +65,20 @@ def main():
         found = looked_up(graph, rows, cols)
         assert torch.equal(found, expected[rows[:, :, None], cols[:, None, :]])
         assert torch.equal(found, _Lookup.apply(rows, cols, graph))
+    for d, g in ((5, 2), (128, 11), (602, 25)):
+        shapes = ((d,), (g, d), (g,), (d, g), (d,))
+        mean, squeeze, squeeze_bias, excite, excite_bias = (
+            torch.randn(LANES, *shape) / shape[-1] ** 0.5 for shape in shapes
+        )
+        arguments = (mean, squeeze, squeeze_bias, excite, excite_bias)
+        s, hidden = squeeze_excite(*arguments)
+        expected = F.elu((squeeze @ mean[..., None])[..., 0] + squeeze_bias)
+        torch.testing.assert_close(hidden, expected)
+        logits = (excite @ expected[..., None])[..., 0] + excite_bias
+        torch.testing.assert_close(s, torch.sigmoid(logits))
+        grad = torch.randn(LANES, d)
+        found = squeeze_excite_backward(grad, s, mean, hidden, squeeze, excite)
+        torch.testing.assert_close(found, gate_gradients(grad, *arguments))
     print("all kernels agree")
 
 
