@@ -50,6 +50,19 @@ def test_tables_are_those_of_the_records():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_picture_shows_every_gate_once(monkeypatch):
+    from drgcn.studies.run_record import load_records
+
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from make_tables import comparison_panels
+
+    panels = comparison_panels(load_records(ROOT / "results"))
+    assert len(panels) == 3
+    for rows in panels.values():
+        gates = [record.experiment.reweight for record, _ in rows]
+        assert gates == [None, "dr", "static", "constant"]
+
+
 @pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_examples_run(script):
     done = run(str(ROOT / "examples" / script))

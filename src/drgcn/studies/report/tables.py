@@ -15,6 +15,9 @@ from drgcn.studies.scaling import usual_scaling
 
 Row = tuple[RunRecord, dict[int, SeedResult]]
 
+#: The rows of a whole comparison, in the order of every table.
+GATES = (None, "dr", "static", "constant")
+
 
 def merge(records: Sequence[RunRecord]) -> list[Row]:
     """The records of each experiment as one: a representative, and the results of all seeds."""
@@ -68,10 +71,10 @@ def gate_table(records: Sequence[RunRecord]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for rows in gate_groups(records):
-        if {None, "dr", "static", "constant"} <= rows.keys():
+        if set(GATES) <= rows.keys():
             plain = rows[None][0]
             cells = [data_name(plain), plain.data["split"], row_name(plain)]
-            cells += [_accuracy(rows[gate][1]) for gate in (None, "dr", "static", "constant")]
+            cells += [_accuracy(rows[gate][1]) for gate in GATES]
             cells += [str(gain(rows["dr"][1], rows[None][1]))]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
             lines.append("| " + " | ".join(cells) + " |")
@@ -173,7 +176,7 @@ def row_name(record: RunRecord) -> str:
 
 def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, str]:
     experiment = record.experiment
-    gate = {None: "0", "dr": "1", "static": "2", "constant": "3"}[experiment.reweight]
+    gate = str(GATES.index(experiment.reweight))
     return (
         record.data["split"],
         record.data["name"],
