@@ -1,0 +1,32 @@
+"""Every table of the paper, and those of our own that stand in for data nobody can have."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import as_file, files
+from typing import Final
+
+from drgcn.errors import InputError
+from drgcn.studies.paper.page import read_page
+from drgcn.studies.paper.paper_table import PaperTable
+
+#: Names in the order of the paper, and then our own.
+NAMES: Final = ("full", "semi")
+
+
+def paper_tables() -> dict[str, PaperTable]:
+    """All tables by name, in the order of :data:`NAMES`."""
+    return {name: paper_table_of(name) for name in NAMES}
+
+
+@cache
+def paper_table_of(name: str) -> PaperTable:
+    """The table of a name.
+
+    Raises:
+        InputError: If there is none.
+    """
+    if name not in NAMES:
+        raise InputError(f"Expected a table out of {', '.join(NAMES)}; found {name!r}.")
+    with as_file(files("drgcn.studies.paper") / "tables" / f"{name}.toml") as path:
+        return read_page(path)
