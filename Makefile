@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(DEV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[tune]' $(DEV)
 	touch $@
 
 clean:
