@@ -149,16 +149,16 @@ class RunRecord:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / (name or self.file_name)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(self.dumps())
-            file.flush()
-            os.fsync(file.fileno())
         try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(self.dumps())
+                file.flush()
+                os.fsync(file.fileno())
             os.link(partial, path)  # unlike a rename, never replaces a record
         except FileExistsError:
             raise InputError(f"{path} exists already; records are never overwritten.") from None
         finally:
-            partial.unlink()
+            partial.unlink(missing_ok=True)  # also on a full disk, and when interrupted
         return path
 
 

@@ -78,7 +78,7 @@ def run(
             experiment, data, missing, out, torch.device(device), progress, checkpoint_every
         )
         path, record = _stored(record, out)
-        clear_checkpoint(_checkpoint(experiment, data, out))
+        clear_checkpoint(checkpoint_path(experiment, data, out))
         records[path] = record
         known |= record.seeds
     wanted = {seed: known[seed] for seed in seeds}
@@ -123,7 +123,7 @@ def _train(
         batch_size=experiment.batch_size,
         device=device,
         progress=progress,
-        checkpoint=_checkpoint(experiment, data, out),
+        checkpoint=checkpoint_path(experiment, data, out),
         checkpoint_every=checkpoint_every,
     )
     # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
@@ -147,14 +147,18 @@ def _stored(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
     path, number = out / record.file_name, 1
     while path.exists():
         try:
-            return path, RunRecord.read(path)  # another process was faster at the same work
+            found = RunRecord.read(path)
+            if record.seeds.keys() <= found.seeds.keys():
+                return path, found  # another process was faster at the same work
         except InputError:  # a damaged file has the name, and is not ours to delete
-            number += 1
-            path = out / f"{Path(record.file_name).stem}-{number}.json"
+            pass
+        number += 1
+        path = out / f"{Path(record.file_name).stem}-{number}.json"
     return record.save(out, path.name), record
 
 
-def _checkpoint(experiment: Experiment, data: Data, out: Path) -> Path:
+def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
+    """Where the state of a pass is saved; see :func:`drgcn.training.clear_checkpoint`."""
     identity = experiment.identity(data.dataset.content_hash)
     return out / ".checkpoints" / f"{identity}.safetensors"
 
