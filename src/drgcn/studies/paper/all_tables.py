@@ -11,7 +11,12 @@ from drgcn.studies.paper.page import read_page
 from drgcn.studies.paper.paper_table import PaperTable
 
 #: Names in the order of the paper, and then our own.
-NAMES: Final = ("full", "semi")
+NAMES: Final = (
+    *("datasets", "main", "ppi", "recommendation", "k", "reddit-norms"),
+    *("leaks-cora", "leaks-cora-others", "leaks-citeseer", "leaks-citeseer-others"),
+    *("datasets-citation", "full", "semi", "norms", "pre-activation"),
+    *("inductive", "reddit-like"),
+)
 
 
 def paper_tables() -> dict[str, PaperTable]:
