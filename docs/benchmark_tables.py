@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from drgcn.studies.paper.published import REDDIT_SECONDS
+from drgcn.studies.paper.published import published_seconds
 
 ROOT = Path(__file__).parent.parent
 _SEEDS = {"1": "for one seed:", "5": "for five seeds in one pass:"}
@@ -36,7 +36,7 @@ def speed() -> str:
 def epoch_words() -> str:
     """Seconds of an epoch of AS-GCN at Reddit's size, and what Dr and the norms add."""
     lines = []
-    printed = REDDIT_SECONDS.values()
+    printed = published_seconds().values()
     for path in files("reddit_scale"):
         found = [r for r in rows_of(path) if r["model"] == "AS-GCN"]
         plain = found[0]

@@ -27,8 +27,9 @@ from drgcn.studies.gain.words import (
     size_words,
     stuck_words,
 )
+from drgcn.studies.paper.all_tables import paper_table_of
 from drgcn.studies.paper.k_table import paper_k_table
-from drgcn.studies.paper.published import PAPER_TABLES
+from drgcn.studies.paper.published import RESULTS
 from drgcn.studies.paper.standings import reached_words, standings
 from drgcn.studies.paper.tables import paper_table
 from drgcn.studies.recipes import MODELS, unusual
@@ -153,7 +154,10 @@ def main() -> None:
         "paper k": paper_k_table(records),
         "reddit like": variant_table([r for r in records if r.data["name"] == "reddit-like"]),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
-        "paper": "\n\n".join(f"**{t}**\n\n{paper_table(records, t)}" for t in PAPER_TABLES),
+        "paper": "\n\n".join(
+            f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
+            for name in RESULTS
+        ),
         "gain size": size_words(gains),
         "gain claim": claim_words(gains),
         "gain correlations": correlation_table(gains),

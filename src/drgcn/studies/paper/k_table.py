@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drgcn.studies.comparison import gain, summarize
-from drgcn.studies.paper.published_k import PAPER_K, PublishedK
+from drgcn.studies.paper.published_k import PublishedK, paper_k
 from drgcn.studies.paper.tables import usual_rows
 from drgcn.studies.report.tables import Row, data_name
 from drgcn.studies.run_record import RunRecord
@@ -24,7 +24,7 @@ def paper_k_table(records: Sequence[RunRecord]) -> str:
         key = (record.data["name"], record.data["split"], record.experiment.label)
         rows[key] = (record, seeds)
     lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
-    for place, printed in PAPER_K.items():
+    for place, printed in paper_k().items():
         plain, dr = (rows.get((*place, label)) for label in ("asgcn", "asgcn + dr"))
         name = place[0] if dr is None else data_name(dr[0])
         lines.append("| " + " | ".join([name, place[1], *_cells(plain, dr, printed)]) + " |")

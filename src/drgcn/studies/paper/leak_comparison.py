@@ -17,7 +17,7 @@ from drgcn.audit.leaks.word_leaks import LabelWordTable, label_word_table
 from drgcn.audit.leaks.word_source import WordSource
 from drgcn.data import load
 from drgcn.studies.paper.leak_texts import LeakTexts
-from drgcn.studies.paper.published_leaks import PUBLISHED_LEAKS
+from drgcn.studies.paper.published_leaks import published_leaks
 
 RULE_NAMES: Final[dict[Rule, str]] = {"all": "all words", "any": "any word", "phrase": "in order"}
 
@@ -135,7 +135,7 @@ def compare_leaks(root: Path, name: str) -> LeakComparison:
 
 def distances(name: str, table: LabelWordTable) -> dict[str, int]:
     """How far each class is from the paper's two cells of it."""
-    printed = PUBLISHED_LEAKS[name]
+    printed = published_leaks(name)
     return {
         row.name: abs(row.appeared - printed[row.name].appeared)
         + abs(row.elsewhere - printed[row.name].elsewhere)

@@ -16,7 +16,7 @@ from drgcn.data.downloader import data_root
 from drgcn.errors import InputError
 from drgcn.studies.paper.leak_comparison import LeakComparison, compare_leaks
 from drgcn.studies.paper.leak_words import coverage_words, error_words, verdict_words
-from drgcn.studies.paper.published_leaks import PUBLISHED_LEAKS, PUBLISHED_TOTALS
+from drgcn.studies.paper.published_leaks import LEAK_SETS, published_leaks, published_totals
 
 _START, _END = "<!-- leaks -->\n", "<!-- /leaks -->"
 _TELLING = 5
@@ -24,7 +24,7 @@ _TELLING = 5
 
 def leak_section(root: Path) -> str:
     """All tables and sentences, in Markdown."""
-    found = {name: compare_leaks(root, name) for name in PUBLISHED_LEAKS}
+    found = {name: compare_leaks(root, name) for name in LEAK_SETS}
     parts = [verdict_words(found)]
     for name, comparison in found.items():
         parts += [f"**{name}, {comparison.closest}**", cell_table(comparison)]
@@ -41,7 +41,7 @@ def leak_section(root: Path) -> str:
 
 def cell_table(comparison: LeakComparison) -> str:
     """The paper's two tables of a dataset and ours, one class a row."""
-    printed = PUBLISHED_LEAKS[comparison.name]
+    printed = published_leaks(comparison.name)
     rows = {row.name: row for row in comparison.closest.table.rows}
     texts = {row.name: row.readable for row in comparison.of("all").table.rows}
     lines = []
@@ -54,7 +54,7 @@ def cell_table(comparison: LeakComparison) -> str:
                 *(f"{cell.elsewhere}", f"{row.elsewhere}", f"{row.elsewhere - cell.elsewhere:+d}"),
             ]
         )
-    total, appeared, _ = PUBLISHED_TOTALS[comparison.name]
+    total, appeared, _ = published_totals(comparison.name)
     table = comparison.closest.table
     lines.append(
         [
@@ -79,7 +79,7 @@ def definition_table(found: Mapping[str, LeakComparison]) -> str:
             cells += [f"{c.table.carriers}" for c in same] or [""]
             cells += [f"{c.distance}" for c in same] or [""]
         lines.append(cells)
-    printed = [f"{PUBLISHED_TOTALS[name][1]}" for name in found]
+    printed = [f"{published_totals(name)[1]}" for name in found]
     lines.append(["the paper", *(cell for number in printed for cell in (number, ""))])
     return markdown(heads, lines)
 
@@ -89,7 +89,7 @@ def alternative_table(found: Mapping[str, LeakComparison]) -> str:
     lines = []
     for name, comparison in found.items():
         for label, words, own, others in comparison.alternatives:
-            cell = PUBLISHED_LEAKS[name][label]
+            cell = published_leaks(name)[label]
             numbers = (cell.appeared, own, cell.elsewhere, others)
             lines.append([label.replace("_", " "), ", ".join(words), *map(str, numbers)])
     return markdown(("class", "words", "appeared", "ours", "elsewhere", "ours"), lines)

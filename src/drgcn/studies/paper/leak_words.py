@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from drgcn.studies.paper.leak_comparison import Counted, LeakComparison, distances
 from drgcn.studies.paper.published_leaks import (
-    PUBLISHED_LEAKS,
     PUBLISHED_TEXTS,
-    PUBLISHED_TOTALS,
+    published_leaks,
+    published_totals,
 )
 
 
@@ -16,7 +16,7 @@ def verdict_words(found: Mapping[str, LeakComparison]) -> str:
     """Which definition comes closest to each total, and that it is not the same one."""
     lines = []
     for name, comparison in found.items():
-        papers, appeared, rate = PUBLISHED_TOTALS[name]
+        papers, appeared, rate = published_totals(name)
         closest = comparison.closest
         by_total = min(comparison.counts, key=lambda c: abs(c.table.carriers - appeared))
         lines.append(
@@ -67,10 +67,10 @@ def coverage_words(found: Mapping[str, LeakComparison]) -> str:
 def error_words(found: Mapping[str, LeakComparison]) -> str:
     """Cells of the paper that contradict one another, or the data."""
     lines = []
-    usual = PUBLISHED_TOTALS["cora"][0]
+    usual = published_totals("cora")[0]
     for name, comparison in found.items():
-        papers, _, _ = PUBLISHED_TOTALS[name]
-        cells = PUBLISHED_LEAKS[name]
+        papers, _, _ = published_totals(name)
+        cells = published_leaks(name)
         totals = {row.name: row.total for row in comparison.closest.table.rows}
         for label, cell in cells.items():
             if cell.total != totals[label]:
@@ -104,9 +104,9 @@ def error_words(found: Mapping[str, LeakComparison]) -> str:
 def _farthest(name: str, counted: Counted) -> str:
     far = distances(name, counted.table)
     label = max(far, key=lambda key: far[key])
-    total, (_, appeared, _) = sum(far.values()), PUBLISHED_TOTALS[name]
+    total, (_, appeared, _) = sum(far.values()), published_totals(name)
     rest = sum(row.appeared for row in counted.table.rows if row.name != label)
-    printed = appeared - PUBLISHED_LEAKS[name][label].appeared
+    printed = appeared - published_leaks(name)[label].appeared
     return (
         f"The cells are {total:,} apart in all, {far[label]:,} of it in "
         f"{label.replace('_', ' ')}; the other classes have {rest:,} carriers (paper {printed:,})."

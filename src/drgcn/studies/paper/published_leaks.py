@@ -1,11 +1,21 @@
-"""What the paper prints about label leaks, cell by cell."""
+"""What the paper prints about label leaks, class by class."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
+
+from drgcn.audit.leaks.label_words import ABBREVIATIONS
+from drgcn.studies.paper.all_tables import paper_table_of
+
+#: The sets that have leak tables.
+LEAK_SETS: Final = ("cora", "citeseer")
+
+# The data's own name of a class where it is not the head of the column.
+_SHORT: Final = {written: short for short, written in ABBREVIATIONS.items()}
 
 
 @dataclass(frozen=True)
@@ -27,35 +37,35 @@ class PublishedLeak:
     rate_elsewhere: float
 
 
-# Classes by the names that the data gives them. The tables stand in Appendix A: "Label terms
-# appearing in ... title and abstract" and "Label appear(ed) in document of other categories".
-PUBLISHED_LEAKS: Final[Mapping[str, Mapping[str, PublishedLeak]]] = MappingProxyType(
-    {
-        "cora": {
-            "Case_Based": PublishedLeak(298, 151, 50.7, 205, 7.6),
-            "Theory": PublishedLeak(351, 84, 23.9, 224, 8.3),
-            "Probabilistic_Methods": PublishedLeak(426, 103, 24.2, 111, 4.1),
-            "Rule_Learning": PublishedLeak(180, 38, 21.1, 229, 8.5),
-            "Neural_Networks": PublishedLeak(818, 410, 50.1, 146, 5.4),
-            "Reinforcement_Learning": PublishedLeak(217, 134, 61.8, 22, 0.8),
-            "Genetic_Algorithms": PublishedLeak(418, 225, 53.8, 28, 1.0),
-        },
-        "citeseer": {
-            "AI": PublishedLeak(264, 54, 20.5, 369, 13.6),
-            "ML": PublishedLeak(590, 334, 56.6, 400, 14.8),
-            "IR": PublishedLeak(668, 434, 65.0, 763, 28.2),
-            "DB": PublishedLeak(701, 403, 57.5, 212, 7.8),
-            "Agents": PublishedLeak(596, 521, 87.4, 236, 8.7),
-            "HCI": PublishedLeak(508, 309, 60.8, 452, 16.7),
-        },
-    }
-)
+@cache
+def published_leaks(name: str) -> Mapping[str, PublishedLeak]:
+    """Both tables of a dataset, by the names that the data gives the classes.
 
-# The columns "Total": papers, those that appeared, and the rate in percent.
-PUBLISHED_TOTALS: Final[Mapping[str, tuple[int, int, float]]] = MappingProxyType(
-    {"cora": (2708, 1145, 42.3), "citeseer": (3327, 2055, 61.8)}
-)
+    Args:
+        name: One of :data:`LEAK_SETS`.
+    """
+    found = {}
+    for column in paper_table_of(f"leaks-{name}-others").columns:
+        label = _SHORT.get(column, column.replace(" ", "_"))
+        total, appeared, rate = _column(f"leaks-{name}", column)
+        elsewhere, rate_elsewhere = _column(f"leaks-{name}-others", column)
+        found[label] = PublishedLeak(
+            *(int(total), int(appeared), rate, int(elsewhere), rate_elsewhere)
+        )
+    return MappingProxyType(found)
+
+
+def published_totals(name: str) -> tuple[int, int, float]:
+    """The column "Total": papers, those that appeared, and the rate in percent."""
+    papers, appeared, rate = _column(f"leaks-{name}", "Total")
+    return int(papers), int(appeared), rate
+
+
+def _column(table: str, column: str) -> list[float]:
+    cells = [cell for cell in paper_table_of(table).printed if cell.column == column]
+    return [cell.printed.mean for cell in cells if cell.printed is not None]
+
 
 # Papers whose title and abstract the authors had, where they say so: in a back-up, and found by
-# searching for author and year.
+# searching for author and year. It stands in the text of Appendix A, in no table.
 PUBLISHED_TEXTS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({"citeseer": (3186, 81)})

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drgcn.studies.comparison import summarize
-from drgcn.studies.paper.published import PAPER_TABLES
+from drgcn.studies.paper.all_tables import paper_table_of
+from drgcn.studies.paper.printed_number import PrintedNumber
 from drgcn.studies.recipes import unusual
 from drgcn.studies.report.tables import Row, data_name, data_remarks, merge, scaled_as_published
 from drgcn.studies.run_record import RunRecord
 
 
-def paper_table(records: Sequence[RunRecord], table: str) -> str:
-    """One of the paper's tables, with its rows and columns, in Markdown.
+def paper_table(records: Sequence[RunRecord], name: str) -> str:
+    """The accuracies of one of the paper's tables in Markdown: models down, datasets across.
 
     Only records of the usual training count, and one per cell: where features can be scaled in
     several ways, the one whose plain GCN has the highest validation accuracy. A model that was
@@ -20,17 +21,18 @@ def paper_table(records: Sequence[RunRecord], table: str) -> str:
 
     Args:
         records: All records at hand.
-        table: A key of :data:`drgcn.studies.paper.published.PAPER_TABLES`.
+        name: One of :data:`drgcn.studies.paper.published.RESULTS`.
     """
-    columns, rows = PAPER_TABLES[table]
+    rows: dict[str, dict[tuple[str, str], PrintedNumber | None]] = {}
+    for cell in paper_table_of(name).cells:
+        if cell.quantity == "test" and cell.label and cell.dataset and cell.split:
+            rows.setdefault(cell.label, {})[cell.dataset, cell.split] = cell.printed
+    columns = list(next(iter(rows.values())))
     ours, names = _cells(records)
     heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
     for label, printed in rows.items():
-        cells = [
-            _cell(ours.get((*place, label)), number)
-            for place, number in zip(columns, printed, strict=True)
-        ]
+        cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -71,8 +73,7 @@ def _cells(
     return ours, names
 
 
-def _cell(ours: str | None, printed: float | tuple[float, float] | None) -> str:
+def _cell(ours: str | None, printed: PrintedNumber | None) -> str:
     if printed is None:
         return ours or ""
-    words = f"{printed[0]} ± {printed[1]}" if isinstance(printed, tuple) else str(printed)
-    return f"{ours or '-'} ({words})"
+    return f"{ours or '-'} ({printed})"
