@@ -12,7 +12,8 @@ from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 
-from drgcn.gate_vector import fused_gate_vector
+from drgcn.fused.folding import scaled_rows
+from drgcn.fused.gate_vector import fused_gate_vector
 from drgcn.pooling import scale_columns, weighted_mean
 
 
@@ -215,4 +216,6 @@ def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:
             f"fold expects one s of width {weight.size(dim)} for all nodes; "
             f"found shape {tuple(s.shape)}. Scale the features instead of the weights."
         )
+    if weight.dim() == 2 and dim % 2 == 0:
+        return scaled_rows(weight, s)
     return weight * s.view([-1 if d == dim % weight.dim() else 1 for d in range(weight.dim())])

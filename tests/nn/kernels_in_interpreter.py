@@ -8,14 +8,15 @@ import importlib
 import torch
 import torch.nn.functional as F
 
-from drgcn.gate_vector import gate_gradients
+from drgcn.fused.fold_kernel import scaled_rows_backward
+from drgcn.fused.gate_vector import gate_gradients
+from drgcn.fused.squeeze_kernel import squeeze_excite, squeeze_excite_backward
 from drgcn.nn.adjacency import neighborhoods
 from drgcn.nn.attention_kernel import attention_backward, attention_forward
 from drgcn.nn.csr_kernel import csr_product, sampled_product
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.lookup import _Lookup
 from drgcn.sampling.lookup_kernel import looked_up
-from drgcn.squeeze_kernel import squeeze_excite, squeeze_excite_backward
 from drgcn.training.dropout_factors import LEVELS, dropout_factors
 from drgcn.training.dropout_kernel import hashed_factors
 
@@ -79,6 +80,10 @@ def main():
         grad = torch.randn(LANES, d)
         found = squeeze_excite_backward(grad, s, mean, hidden, squeeze, excite)
         torch.testing.assert_close(found, gate_gradients(grad, *arguments))
+    for d, k in ((3, 1), (602, 128), (70, 1000)):
+        weight, s, grad = torch.randn(LANES, d, k), torch.randn(LANES, d), torch.randn(LANES, d, k)
+        found = scaled_rows_backward(grad, weight, s)
+        torch.testing.assert_close(found, (grad * s[..., None], (grad * weight).sum(-1)))
     print("all kernels agree")
 
 

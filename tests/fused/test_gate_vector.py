@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from drgcn import DimensionalReweighting
-from drgcn.gate_vector import fused_gate_vector, gate_gradients
+from drgcn import DimensionalReweighting, fold
+from drgcn.fused.gate_vector import fused_gate_vector, gate_gradients
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -68,3 +68,30 @@ def test_on_cuda_gradients_of_gradients_and_lanes_follow_the_cpu():
     expected = penalty(here, means.detach().cpu().requires_grad_())
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a.cpu(), b)
+
+
+@pytest.mark.gpu
+@cuda
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_on_cuda_folding_and_its_gradients_follow_the_cpu(lanes):
+    torch.manual_seed(0)
+    shape = () if lanes is None else (lanes,)
+    weight, s, grad = torch.randn(*shape, 70, 30), torch.rand(*shape, 70), torch.randn(70, 30)
+    found = {}
+    for device in ("cpu", "cuda"):
+        pair = [v.to(device).requires_grad_() for v in (weight, s)]
+        both = lambda w, v: fold(w, v, dim=0)  # noqa: E731
+        out = both(*pair) if lanes is None else torch.vmap(both)(*pair)
+        slopes = torch.autograd.grad(out, pair, grad.to(device).expand_as(out))
+        (again,) = (
+            torch.autograd.grad(
+                torch.autograd.grad(fold(*pair, dim=0).square().sum(), pair[0], create_graph=True)[
+                    0
+                ].sum(),
+                pair[1],
+            )
+            if lanes is None
+            else (torch.zeros(()),)
+        )
+        found[device] = [v.detach().cpu() for v in (out, *slopes, again)]
+    torch.testing.assert_close(found["cuda"], found["cpu"])

@@ -11,7 +11,7 @@ from torch import Tensor
 from drgcn.triton_available import triton_available
 
 if triton_available():
-    from drgcn.squeeze_kernel import squeeze_excite, squeeze_excite_backward
+    from drgcn.fused.squeeze_kernel import squeeze_excite, squeeze_excite_backward
 else:
     squeeze_excite = squeeze_excite_backward = None  # type: ignore[assignment]
 

@@ -7,7 +7,9 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-_WIDTH = 128
+# Few weights, and all of them wait for each other: one thread block takes as many at once as its
+# registers hold.
+_TILE = 2**15
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -86,8 +88,7 @@ def squeeze_excite(
     hidden, out = mean.new_empty(lanes, g), mean.new_empty(lanes, d)
     _there[(lanes,)](
         *(mean, squeeze, squeeze_bias, excite, excite_bias, hidden, out, d, g),
-        WIDTH=_WIDTH,
-        HIDDEN=max(triton.next_power_of_2(g), 16),
+        **_shape(d, g),
     )
     return out, hidden
 
@@ -106,7 +107,12 @@ def squeeze_excite_backward(
     )
     _back[(lanes,)](
         *(grad, s, mean, hidden, squeeze, excite, *found, d, g),
-        WIDTH=_WIDTH,
-        HIDDEN=max(triton.next_power_of_2(g), 16),
+        **_shape(d, g),
     )
     return found
+
+
+def _shape(d: int, g: int) -> dict[str, int]:
+    hidden = max(triton.next_power_of_2(g), 16)
+    width = max(min(triton.next_power_of_2(d), _TILE // hidden), 16)
+    return {"WIDTH": width, "HIDDEN": hidden, "num_warps": min(max(hidden * width // 1024, 1), 16)}
