@@ -18,8 +18,10 @@ from drgcn.cli import (
     refine,
     report,
     stability,
+    studies,
     theory,
     train,
+    tune,
 )
 from drgcn.errors import DrgcnError, DrgcnWarning
 
@@ -44,6 +46,7 @@ def _options(
 
 
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
 app.command("stability")(stability.stability)
@@ -53,6 +56,7 @@ app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 data.app.command("features")(features.features)
 app.add_typer(data.app, name="data")
+app.add_typer(studies.app, name="studies")
 
 
 def main() -> None:

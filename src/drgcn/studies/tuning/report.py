@@ -1,0 +1,174 @@
+"""What a search cost, what it chose, and what that is worth on seeds it has not seen."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drgcn.data.info import DatasetInfo
+from drgcn.studies.comparison import Gain, gain, summarize
+from drgcn.studies.environment import environment
+from drgcn.studies.run_record import RunRecord, records_in
+from drgcn.studies.runner import Outcome
+from drgcn.studies.tuning.drawing import SAMPLER
+from drgcn.studies.tuning.search import Search
+
+FORMAT = 1
+FILE = "tuning.json"
+_WHY_FRESH = (
+    "the settings were chosen because they did well on the seeds of the search, so their accuracy "
+    "there is too high"
+)
+_DATA_FACTS = ("name", "split", "nodes", "edges", "features", "classes", "train", "val", "test")
+
+
+def tuning_report(
+    searches: Sequence[Search],
+    outcomes: Sequence[tuple[Outcome, Outcome]],
+    info: DatasetInfo,
+    *,
+    trials: int,
+    trials_asked: int,
+    timeout: float | None,
+    device: torch.device,
+    out: Path,
+) -> dict[str, Any]:
+    """Everything that ``tuning.json`` holds.
+
+    Args:
+        searches: The searches: one, or the plain experiment's and the gated one's.
+        outcomes: For each search, the untuned and the tuned experiment on fresh seeds.
+        info: What was loaded.
+        trials: How many trials of each search count.
+        trials_asked: How many were asked for.
+        timeout: The limit of time, if there was one.
+        device: Where the work was done.
+        out: Folder of the searches, with an earlier report if there was one.
+    """
+    seeds = sorted(outcomes[0][0].seeds)
+    metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
+    records = records_in(searches[0].folder).values()
+    return {
+        "format": FORMAT,
+        "data": {key: getattr(info, key) for key in (*_DATA_FACTS, "normalize", "content_hash")},
+        "metric": metric,
+        "budget": {
+            "trials": trials,
+            "trials_asked": trials_asked,
+            "seeds": list(searches[0].seeds),
+            "timeout": timeout,
+        },
+        "sampler": {"name": SAMPLER, "seed": searches[0].seed, "pruner": "none"},
+        "space": {one.name: one.to_dict() for one in searches[0].space},
+        "searches": [_search(search, trials) for search in searches],
+        "fresh": {
+            "seeds": seeds,
+            "why": _WHY_FRESH,
+            "rows": [
+                _row(outcome, tuned=tuned, out=out)
+                for pair in outcomes
+                for tuned, outcome in zip((False, True), pair, strict=True)
+            ],
+            "differences": _differences(outcomes),
+        },
+        "tested_after": _tested_after(out, trials),
+        "environment": environment(device) | {"optuna": importlib.metadata.version("optuna")},
+        "hardware": sorted({record.environment["device"] for record in records}),
+    }
+
+
+def write_report(report: dict[str, Any], out: Path) -> Path:
+    """Writes the report whole or not at all."""
+    path = out / FILE
+    partial = out / f".{FILE}.{os.getpid()}.partial"
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(report, indent=1, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _search(search: Search, trials: int) -> dict[str, Any]:
+    epochs, seconds = search.spent(trials)
+    best = search.best(trials)
+    done = search.trials[:trials]
+    curve: list[float | None] = []
+    for trial in done:
+        known = [value for value in (*curve[-1:], trial.value) if value is not None]
+        curve.append(max(known, default=None))
+    return {
+        "row": search.experiment.label,
+        "experiment": search.experiment.to_dict(),
+        "epochs": epochs,
+        "seconds": round(seconds, 3),
+        "failed": [
+            {"trial": trial.number, "settings": trial.params, "why": trial.user_attrs["reason"]}
+            for trial in done
+            if trial.value is None
+        ],
+        "best": {
+            "trial": best.number,
+            "untuned": search.chosen(trials) == search.experiment,
+            "settings": best.params,
+            "val_accuracy": best.value,
+        },
+        "best_so_far": curve,
+    }
+
+
+def _row(outcome: Outcome, *, tuned: bool, out: Path) -> dict[str, Any]:
+    summary = summarize(outcome.seeds)
+    return {
+        "row": outcome.experiment.label,
+        "tuned": tuned,
+        "test_accuracy_mean": round(summary.mean, 6),
+        "test_accuracy_std": _finite(summary.std),
+        "val_accuracy_mean": round(summary.val_mean, 6),
+        "test_accuracy": [outcome.seeds[seed].test_accuracy for seed in sorted(outcome.seeds)],
+        "records": [str(path.relative_to(out)) for path in outcome.paths],
+    }
+
+
+def _differences(outcomes: Sequence[tuple[Outcome, Outcome]]) -> list[dict[str, Any]]:
+    """Tuned against untuned, and where two rows were tuned, the second against the first."""
+    found = [
+        _difference(f"{tuned.experiment.label}, tuned", "untuned", gain(tuned.seeds, usual.seeds))
+        for usual, tuned in outcomes
+    ]
+    if len(outcomes) == 2:
+        plain, gated = outcomes
+        for place, word in enumerate(("untuned", "tuned")):
+            name = f"{gated[place].experiment.label}, {word}"
+            over = f"{plain[place].experiment.label}, {word}"
+            found.append(_difference(name, over, gain(gated[place].seeds, plain[place].seeds)))
+    return found
+
+
+def _difference(of: str, over: str, gained: Gain) -> dict[str, Any]:
+    values = {name: _finite(getattr(gained, name)) for name in ("mean", "low", "high")}
+    return {"of": of, "over": over, **values}
+
+
+def _tested_after(out: Path, trials: int) -> list[int]:
+    """After how many trials the test nodes were looked at, now and in earlier calls: who looks and
+    then searches on has chosen with the test set's help."""
+    try:
+        earlier = json.loads((out / FILE).read_text(encoding="utf-8"))["tested_after"]
+    except (OSError, ValueError, KeyError, TypeError):
+        earlier = []
+    return sorted({*earlier, trials})
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows neither NaN nor infinity."""
+    return round(value, 6) if abs(value) < float("inf") else None
