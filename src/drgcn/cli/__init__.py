@@ -17,6 +17,7 @@ from drgcn.cli import (
     features,
     refine,
     report,
+    reproduce,
     stability,
     studies,
     theory,
@@ -49,6 +50,7 @@ app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("stability")(stability.stability)
 app.command("audit")(audit.audit)
 app.command("refine")(refine.refine)

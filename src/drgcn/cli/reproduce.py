@@ -1,0 +1,182 @@
+"""``drgcn reproduce``: train what fills the tables of the paper."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
+
+if TYPE_CHECKING:
+    from drgcn.studies.reproduce.filled_table import Results
+    from drgcn.studies.reproduce.process_runner import ProcessRunner
+    from drgcn.studies.reproduce.request import Request
+    from drgcn.studies.reproduce.stock import Stock
+
+
+def reproduce(
+    tables: Annotated[
+        list[str], typer.Argument(help="Tables by name (see `drgcn studies list`), or `all`.")
+    ],
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many seeds, from 0.", show_default="the table's own, 20"),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Cells of one dataset, model or row, as in --only dataset=cora; may be repeated."
+        ),
+    ] = None,
+    controls: Annotated[
+        bool, typer.Option(help="Run the static and the constant gate beside every Dr cell.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="How many jobs run at once.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="CPU threads of each job.", show_default="its share of cores"),
+    ] = None,
+    device: Device = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan; train and download nothing.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the run records.")] = Path("results"),
+    data_root: DataRoot = None,
+    offline: Offline = False,
+) -> None:
+    """Train every cell of one or more tables of the paper, over many seeds.
+
+    Seeds with a record in --out are not trained again. What is cut off, by Ctrl-C or worse, goes
+    on when the same command is given again, and several may run on one folder at once. A cell
+    that fails is kept in failures/ with its traceback, and the rest goes on.
+
+    Exit code: 0 if all is recorded, 1 if something failed or nothing can be run, 2 for a wrong
+    argument, 130 after Ctrl-C.
+
+    Example: drgcn reproduce full semi --only dataset=cora --jobs 2
+    """
+    start, started = time.perf_counter(), datetime.datetime.now(datetime.UTC)
+    try:
+        from drgcn.cli.reproduce_words import print_plan
+        from drgcn.studies.reproduce.process_runner import ProcessRunner
+        from drgcn.studies.reproduce.request import Request
+
+        request = Request.of(tables, seeds, only or [], controls)
+        where = str(use_device(device))
+        if dry_run:
+            print_plan(request, _stock(request, out, data_root, offline=True))
+            raise typer.Exit(0)
+        runner = ProcessRunner(jobs, threads)
+        use_folder(out)
+        code = _run(request, runner, out, where, data_root, offline, (start, started))
+    except KeyboardInterrupt:
+        code = 130
+    if code == 130:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _run(
+    request: Request,
+    runner: ProcessRunner,
+    out: Path,
+    device: str,
+    data_root: Path | None,
+    offline: bool,
+    began: tuple[float, datetime.datetime],
+) -> int:
+    """Runs what is missing, prints the tables, keeps the wall time; returns the exit code."""
+    import torch
+
+    from drgcn.cli.reproduce_words import (
+        counts,
+        print_failures,
+        print_tables,
+        print_unrunnable,
+    )
+    from drgcn.studies.environment import environment
+    from drgcn.studies.reproduce.damaged import set_aside_damaged
+    from drgcn.studies.reproduce.progress_view import ProgressView
+    from drgcn.studies.reproduce.suite import run_suite
+    from drgcn.studies.reproduce.suite_record import SuiteRecord
+    from drgcn.studies.reproduce.time_left import duration_words
+
+    for line in set_aside_damaged(out):
+        print(line, file=sys.stderr)
+    stock = _stock(request, out, data_root, offline=offline)
+    print(counts(request, stock), file=sys.stderr)
+    print_unrunnable(request, stock, error=True)
+    with ProgressView(stock.todo) as view:
+        reports, ending = run_suite(
+            stock, out, runner, view=view, data_root=data_root, device=device
+        )
+    wall = time.perf_counter() - began[0]
+    trained = [report for report in reports if report.trained]
+    failed = sum(report.error is not None for report in reports)
+    record = SuiteRecord(
+        started=began[1].isoformat(),
+        ending=ending,
+        tables=[table.name for table in request.tables],
+        only=request.only,
+        controls=request.controls,
+        workers=runner.workers,
+        threads=runner.threads_each,
+        wall_seconds=round(wall, 3),
+        job_seconds=round(sum(report.seconds for report in reports), 3),
+        jobs=len(reports),
+        failed=failed,
+        cells=request.cells_of(report.job.key for report in trained),
+        seeds_trained=sum(len(report.trained) for report in trained),
+        seeds_recorded=stock.recorded_seeds,
+        environment=environment(torch.device(device)),
+    )
+    if ending == "disk full":
+        print(
+            f"error: there is no room left to write in {out}: free some, and run the same command "
+            f"again to go on after {len(trained)} of {len(stock.todo)} jobs",
+            file=sys.stderr,
+        )
+        return 1
+    if stock.todo:
+        record.save(out)
+    if ending == "interrupted":
+        return 130
+    print_tables(request.tables, _results(stock, out))
+    print(
+        f"{record.seeds_trained:,} seeds of {len(trained)} jobs trained in "
+        f"{duration_words(wall)} ({wall:.1f} s), {record.seeds_recorded:,} were on record"
+    )
+    print_failures(reports)
+    stuck = request.stuck(stock)
+    if stuck:
+        print(f"nothing can be run here for {', '.join(stuck)}", file=sys.stderr)
+    return 1 if failed or stuck else 0
+
+
+def _stock(request: Request, out: Path, data_root: Path | None, *, offline: bool) -> Stock:
+    from rich.console import Console
+
+    from drgcn.studies.reproduce.stock import take_stock
+    from drgcn.studies.run_record import load_records
+
+    with Console(stderr=True).status("reading data") as status:
+        return take_stock(
+            request.jobs,
+            load_records(out),
+            data_root=data_root,
+            offline=offline,
+            reading=lambda dataset: status.update(f"reading {dataset}"),
+        )
+
+
+def _results(stock: Stock, out: Path) -> Results:
+    """Results by job, of seeds asked for or not: whatever is on record for it."""
+    from drgcn.studies.reproduce.results import results_of
+    from drgcn.studies.run_record import load_records
+
+    return results_of((*stock.todo, *stock.done), load_records(out))
