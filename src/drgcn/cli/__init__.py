@@ -20,6 +20,7 @@ from drgcn.cli import (
     reproduce,
     stability,
     studies,
+    studies,
     theory,
     train,
     tune,
@@ -58,6 +59,7 @@ app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 data.app.command("features")(features.features)
 app.add_typer(data.app, name="data")
+app.add_typer(studies.app, name="studies")
 app.add_typer(studies.app, name="studies")
 
 

@@ -2,32 +2,25 @@
 
 A page holds the printed numbers as a grid, and under the head of every row and column what is
 known of it: dataset, split and scaling, model, gate, norm and other settings of an experiment.
-A cell is what its column and its row say together.
+A cell is what ``[all]``, its column and its row say together, the later before the earlier.
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
-from drgcn.studies.experiment import Experiment
-from drgcn.studies.paper.cell_recipe import CellRecipe
+from drgcn.studies.paper.cell_settings import CellSettings
 from drgcn.studies.paper.grid import Grid
 from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.paper.table_cell import QUANTITIES, TableCell
-from drgcn.studies.recipes import recipe
-from drgcn.studies.scaling import usual_scaling
+from drgcn.studies.paper.table_cell import TableCell
 
-_PAGE: Final = {
+_PAGE: Final[dict[str, type]] = {
     **{"number": int, "title": str, "label": str, "unit": str, "about": str, "seeds": int},
     **{"numbers": str, "rows": dict, "columns": dict, "all": dict, "notes": list},
 }
-_SETTINGS: Final = {field.name for field in fields(Experiment)}
-_ABOUT: Final = {"normalize", "reason", "needs", "stand_in", "quantity"}
 _PRINTS_NONE: Final = "the paper prints no number here"
 
 
@@ -60,8 +53,8 @@ def _table(name: str, page: dict[str, Any]) -> PaperTable:
     for row, by_row in rows.items():
         for column, by_column in columns.items():
             try:
-                settings = {**page.get("all", {}), **by_column, **by_row}
-                cells.append(_cell(row, column, settings, grid, notes))
+                settings = CellSettings.read({**page.get("all", {}), **by_column, **by_row})
+                cells.append(_cell(row, column, settings, grid, notes.get((row, column))))
             except InputError as error:
                 raise InputError(f"row {row!r}, column {column!r}: {error}") from None
     return PaperTable(
@@ -79,85 +72,34 @@ def _table(name: str, page: dict[str, Any]) -> PaperTable:
 
 
 def _cell(
-    row: str,
-    column: str,
-    settings: dict[str, Any],
-    grid: Grid | None,
-    notes: dict[tuple[str, str], str],
+    row: str, column: str, settings: CellSettings, grid: Grid | None, note: str | None
 ) -> TableCell:
-    about = {key: settings.pop(key, None) for key in sorted(_ABOUT)}
-    if unknown := sorted(settings.keys() - _SETTINGS):
-        raise InputError(
-            f"Expected settings out of {', '.join(sorted(_SETTINGS | _ABOUT))}; found "
-            f"{', '.join(unknown)}: correct the page"
-        )
-    quantity: Any = about["quantity"] or "test"
-    if quantity not in QUANTITIES:
-        raise InputError(
-            f"Expected a quantity out of {', '.join(QUANTITIES)}; found {quantity!r}: correct it"
-        )
     printed = None if grid is None else grid.at(row, column)
-    reason = about["reason"]
-    if grid is not None and printed is None:
-        reason = _PRINTS_NONE
-    job = None if reason is not None else _recipe(settings, about["normalize"])
+    absent = grid is not None and printed is None
+    reason = _PRINTS_NONE if absent else settings.get("reason")
     return TableCell(
         row=row,
         column=column,
         printed=printed,
-        job=job,
-        reason=reason or about["needs"],
-        note=notes.get((row, column)),
-        quantity=quantity,
+        job=settings.recipe() if reason is None else None,
+        reason=reason or settings.get("needs"),
+        note=note,
+        quantity=settings.get("quantity") or "test",
         dataset=settings.get("dataset"),
         split=settings.get("split"),
-        label=_label(settings),
-        stand_in=about["stand_in"],
+        label=settings.label,
+        stand_in=None if absent else settings.get("stand_in"),
     )
 
 
-def _recipe(settings: dict[str, Any], normalize: str | None) -> CellRecipe:
-    for name in ("dataset", "split", "model"):
-        if name not in settings:
-            raise InputError(
-                f"Expected a {name}, or a reason why nothing is run; found neither: add one"
-            )
-    dataset, split = settings["dataset"], settings["split"]
-    if dataset not in names():
-        describe(dataset)  # says what there is
-    if split not in describe(dataset).splits:
-        raise InputError(
-            f"Expected a split of {dataset}; found {split!r}: choose one of "
-            f"{', '.join(describe(dataset).splits)}"
-        )
-    experiment = recipe(**settings)
-    scaled = normalize or usual_scaling(dataset, experiment.model)
-    if scaled not in ("row", "standard", "none"):
-        raise InputError(
-            f"Expected normalize to be row, standard or none; found {scaled!r}: correct it"
-        )
-    return CellRecipe(experiment, scaled)
-
-
-def _label(settings: dict[str, Any]) -> str | None:
-    """The name of a row in our tables, of whatever model."""
-    if "model" not in settings:
-        return None
-    known = ("model", "reweight", "norm", "pre_activation")
-    return Experiment("", "", **{key: settings[key] for key in known if key in settings}).label
-
-
 def _notes(
-    entries: list[dict[str, Any]], rows: dict[str, Any], columns: dict[str, Any]
+    entries: list[Any], rows: dict[str, Any], columns: dict[str, Any]
 ) -> dict[tuple[str, str], str]:
     """Notes by cell; one that names no row is for all rows, and likewise with columns."""
     found: dict[tuple[str, str], str] = {}
     for entry in entries:
-        if not isinstance(entry, dict) or not {"words"} <= entry.keys() <= {
-            "words",
-            "row",
-            "column",
-        }:
+        known = isinstance(entry, dict) and {"words"} <= entry.keys() <= {"words", "row", "column"}
+        if not known or not all(isinstance(value, str) for value in entry.values()):
             raise InputError(
                 f"Expected a note of words with a row, a column or both; found {entry}: correct it"
             )
@@ -184,12 +126,15 @@ def _expect_page(page: dict[str, Any]) -> None:
         kind = _PAGE.get(name)
         if kind is None:
             raise InputError(f"Expected {', '.join(_PAGE)} on a page; found {name}: take it out")
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if type(value) is not kind:
             raise InputError(
                 f"Expected {name} to be of type {kind.__name__}; found {value!r}: correct it"
             )
     for axis in ("rows", "columns"):
         if not page[axis] or not all(isinstance(entry, dict) for entry in page[axis].values()):
-            raise InputError(f"Expected {axis} with a table of settings each: write [{axis}.NAME]")
+            raise InputError(
+                f"Expected {axis} with a table of settings each; found {page[axis]}: write "
+                f"[{axis}.NAME]"
+            )
     if page.get("seeds", 1) < 1:
         raise InputError(f"Expected at least one seed; found {page['seeds']}: use 20")

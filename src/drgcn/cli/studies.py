@@ -1,0 +1,105 @@
+"""``drgcn studies``: the paper's tables, what is printed in them, and what is run for them."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drgcn.cli.options import Json
+
+if TYPE_CHECKING:
+    from drgcn.studies.paper.recorded import Recorded
+
+app = typer.Typer(
+    help="The paper's tables: printed numbers, recipes, and what cannot be run.",
+    no_args_is_help=True,
+)
+
+Results = Annotated[
+    Path | None,
+    typer.Option(help="Folder of records: counts the cells that have any, and all their seeds."),
+]
+
+
+@app.command("list")
+def list_tables(results: Results = None, json: Json = False) -> None:
+    """List the tables: numbers printed, cells that can be run, and those on record."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from drgcn.studies.paper.all_tables import paper_tables
+    from drgcn.studies.paper.table_counts import table_counts
+
+    known = _records(results)
+    counts = [table_counts(table, known) for table in paper_tables().values()]
+    if json:
+        print(jsonlib.dumps([one.to_dict() for one in counts]))
+        return
+    shown = Table("name", "paper", "what it shows", show_footer=True)
+    heads = ["printed", "can be run", "need data"]
+    for head in heads + (["on record", "all seeds"] if results is not None else []):
+        shown.add_column(head, justify="right")
+    for one in counts:
+        shown.add_row(one.name, str(one.number or ""), one.title, *map(str, one.cells))
+    totals = [str(sum(column)) for column in zip(*(one.cells for one in counts), strict=True)]
+    for column, words in zip(shown.columns, ["all", "", "", *totals], strict=True):
+        column.footer = words
+    Console().print(shown)
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="A table's name, or the path of a page (.toml).")],
+    json: Json = False,
+) -> None:
+    """Show a table's recipe cell by cell: printed number, data, model, settings, budget."""
+    from drgcn.studies.paper.all_tables import table_or_page
+    from drgcn.studies.paper.cell_facts import cell_words, table_facts
+
+    table = table_or_page(name)
+    if json:
+        print(jsonlib.dumps(table_facts(table)))
+        return
+    print(f"{table.heading}\nNumbers: {table.unit}.")
+    if table.about is not None:
+        print(table.about)
+    for cell in table.cells:
+        print("\n" + "\n".join(cell_words(cell, table.seeds)))
+
+
+@app.command("validate")
+def validate(
+    pages: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables or paths of pages.", show_default="all of the paper's"),
+    ] = None,
+) -> None:
+    """Check that pages can be read, and that every model they name can be built."""
+    from drgcn.studies.paper.all_tables import NAMES, table_or_page
+    from drgcn.studies.paper.table_check import check_table
+
+    printed = built = 0
+    for name in pages or NAMES:
+        table = table_or_page(name)
+        recipes = check_table(table)
+        printed, built = printed + len(table.printed), built + recipes
+        print(
+            f"{table.name}: {len(table.rows)} rows, {len(table.columns)} columns, "
+            f"{len(table.printed)} printed numbers, {recipes} recipes"
+        )
+    print(f"all in order: {printed} printed numbers, {built} recipes that build")
+
+
+def _records(folder: Path | None) -> Recorded | None:
+    from drgcn.errors import InputError
+    from drgcn.studies.paper.recorded import recorded
+    from drgcn.studies.run_record import load_records
+
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise InputError(f"Expected --results to be a folder of records; {folder} is none.")
+    return recorded(load_records(folder))
