@@ -20,7 +20,6 @@ from drgcn.cli import (
     reproduce,
     stability,
     studies,
-    studies,
     theory,
     train,
     tune,
@@ -59,7 +58,6 @@ app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 data.app.command("features")(features.features)
 app.add_typer(data.app, name="data")
-app.add_typer(studies.app, name="studies")
 app.add_typer(studies.app, name="studies")
 
 
