@@ -1,0 +1,226 @@
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from drgcn.errors import InputError
+from drgcn.studies.recipes import recipe
+from drgcn.studies.run_record import load_records
+from drgcn.studies.runner import run
+from drgcn.studies.tuning import search as module
+from drgcn.studies.tuning.folder_lock import folder_lock
+from drgcn.studies.tuning.search import Search
+from drgcn.studies.tuning.searching import run_searches
+from drgcn.studies.tuning.setting_range import SettingRange
+
+USUAL = recipe("planted", "random", hidden_channels=8, epochs=5)
+SPACE = (
+    SettingRange("lr", 1e-3, 1e-1, log=True),
+    SettingRange("dropout", 0.0, 0.8),
+    SettingRange("hidden_channels", choices=(4, 8)),
+)
+
+
+def search(data, out, experiment=USUAL, space=SPACE, seeds=(0, 1), **options):
+    return Search(experiment, data, space, out, seeds=seeds, **options)
+
+
+def history(found):
+    return [(trial.params, trial.value) for trial in found.trials]
+
+
+@pytest.fixture
+def searched(tiny, tmp_path):
+    """A function that searches in a folder of its own."""
+
+    def make(name, trials=13, data=tiny, **options):
+        found = search(data, tmp_path / name, **options)
+        run_searches([found], trials)
+        return found
+
+    return make
+
+
+def test_the_same_seed_gives_the_same_trials(searched):
+    first, second, other = searched("a"), searched("b"), searched("c", seed=1)
+    assert history(first) == history(second)
+    assert history(first)[1:] != history(other)[1:]
+    assert len({json.dumps(params) for params, _ in history(first)}) > 8
+
+
+def test_a_search_in_pieces_has_the_trials_of_one_in_one_go(searched):
+    """Thirteen, for after ten TPE draws from what it has seen."""
+    whole = searched("whole")
+    for trials in (2, 11, 13):
+        pieces = searched("pieces", trials)
+        assert len(pieces.trials) == trials
+    assert history(pieces) == history(whole)
+
+
+def test_test_labels_play_no_part(searched, tiny):
+    """Other labels of test nodes: the same search, but for the name of the data."""
+    other = copy.copy(tiny)
+    other.y = tiny.y.clone()
+    other.y[tiny.test_mask] = (tiny.y[tiny.test_mask] + 1) % tiny.dataset.classes
+    other.dataset = replace(tiny.dataset, content_hash="other")
+    assert history(searched("a")) == history(searched("b", data=other))
+
+
+def test_no_test_accuracy_is_on_record(searched, tiny, tmp_path):
+    found = searched("a", 3)
+    seen = run(found.chosen(), tiny, [0, 1], tmp_path / "seen").seeds
+    assert {r.test_accuracy for r in seen.values()} != {r.val_accuracy for r in seen.values()}
+    for record in load_records(found.folder):
+        assert record.data["split"] == record.experiment.split == "random without test"
+        for result in record.seeds.values():
+            assert result.test_accuracy == result.val_accuracy
+    stored = found.trials[0]
+    assert stored.user_attrs.keys() == {"val_accuracy"}
+    assert stored.system_attrs == stored.intermediate_values == {}
+
+
+def test_the_objective_is_the_mean_validation_accuracy(searched, tiny, tmp_path):
+    found = searched("a", 3)
+    for trial in found.trials:
+        e = replace(USUAL, **trial.params)
+        seeds = run(e, tiny, [0, 1], tmp_path / "seen").seeds.values()
+        assert trial.value == pytest.approx(sum(r.val_accuracy for r in seeds) / 2)
+    values = [value for _, value in history(found)]
+    assert found.best().number == values.index(max(values))
+    assert found.best(1).number == 0
+    assert found.chosen() == replace(USUAL, **found.best().params)
+
+
+def test_the_first_trial_is_the_recipe_if_it_is_in_the_space(searched):
+    inside = searched("a", 1)
+    assert inside.chosen() == USUAL
+    outside = searched("b", 1, space=(SettingRange("lr", 0.02, 0.1),))
+    assert 0.02 <= outside.chosen().lr <= 0.1
+
+
+def test_what_was_spent_is_counted_from_records(searched):
+    found = searched("a", 3)
+    epochs, seconds = found.spent()
+    assert epochs == 3 * 2 * USUAL.epochs
+    assert seconds == pytest.approx(sum(r.seconds for r in load_records(found.folder)))
+    assert found.spent(1)[0] == 2 * USUAL.epochs
+
+
+def test_never_more_trials_than_asked_for(searched, monkeypatch):
+    found = searched("a", 3)
+    monkeypatch.setattr(Search, "step", lambda *_: pytest.fail("one more trial"))
+    assert run_searches([found], 3) == 3
+    with pytest.raises(InputError, match="--trials 3 or more"):
+        run_searches([found], 2)
+
+
+def test_a_trial_whose_record_was_written_is_not_trained_again(searched, tiny, monkeypatch):
+    """Killed after the record and before the study heard of it."""
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.TrialLog, "add", killed)
+        with pytest.raises(KeyboardInterrupt):
+            searched("a", 1)
+    calls = []
+
+    def noted(*args, **options):
+        outcome = run(*args, **options)
+        calls.append(outcome.trained)
+        return outcome
+
+    monkeypatch.setattr(module, "run", noted)
+    found = searched("a", 2)
+    assert calls == [(), (0, 1)]
+    assert len(found.trials) == len(load_records(found.folder)) == 2
+
+
+def test_a_trial_that_cannot_be_trained_counts_and_the_rest_goes_on(searched, monkeypatch):
+    errors = {1: InputError("odd\nand a second line"), 2: torch.OutOfMemoryError("too much")}
+    calls = []
+
+    def picky(*args, **options):
+        calls.append(args)
+        if error := errors.get(len(calls)):
+            raise error
+        return run(*args, **options)
+
+    monkeypatch.setattr(module, "run", picky)
+    found = searched("a", 4)
+    assert len(found.trials) == len(calls) == 4
+    reasons = [trial.user_attrs.get("reason") for trial in found.trials]
+    assert reasons == ["odd", "too much", None, None]
+    assert found.best().number in (2, 3)
+    assert found.spent()[0] == 2 * 2 * USUAL.epochs
+
+
+def test_a_search_that_never_succeeds_says_why(searched, monkeypatch):
+    def never(*_, **__):
+        raise InputError("it does not fit")
+
+    monkeypatch.setattr(module, "run", never)
+    found = searched("a", 2)
+    with pytest.raises(InputError, match=r"none among 2\. The last one: it does not fit"):
+        found.best()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"seed": 1}, "sampler seed"),
+        ({"seeds": (0, 1, 2)}, "seeds"),
+        ({"space": SPACE[:2]}, "space"),
+        ({"experiment": replace(USUAL, epochs=6)}, "experiment"),
+    ],
+)
+def test_another_search_in_the_same_folder_is_refused(searched, change, word):
+    searched("a", 1)
+    with pytest.raises(InputError, match=rf"another {word}\. Choose another --out"):
+        searched("a", 1, **change)
+
+
+def test_a_damaged_study_is_named(tiny, tmp_path):
+    (tmp_path / "study.db").write_bytes(b"no study" * 100)
+    with pytest.raises(InputError, match=r"study\.db"):
+        search(tiny, tmp_path)
+
+
+# Several searches, time, and two processes
+
+
+def test_searches_take_turns_and_stop_together_when_time_is_up(tiny, tmp_path):
+    plain = search(tiny, tmp_path)
+    gated = search(tiny, tmp_path, experiment=replace(USUAL, reweight="dr"))
+    assert run_searches([plain, gated], 5, timeout=0) == 1
+    assert len(plain.trials) == len(gated.trials) == 1
+    assert run_searches([plain, gated], 5, timeout=0) == 1  # time spent before counts
+    assert run_searches([plain, gated], 4) == 4
+    assert len(plain.trials) == len(gated.trials) == 4
+    # The same seed draws the same first settings for both, whatever they are worth.
+    assert [t.params for t in plain.trials] == [t.params for t in gated.trials]
+
+
+def test_progress_counts_every_trial_once(tiny, tmp_path):
+    seen = []
+    found = search(tiny, tmp_path)
+    run_searches([found], 2)
+    run_searches([found], 4, progress=seen.append)
+    ends = [now for now in seen if now.finished]
+    assert [(now.done, now.in_all) for now in ends] == [(3, 4), (4, 4)]
+    assert ends[-1].best == found.best().value
+    assert all(0 <= now.share <= 1 for now in seen)
+
+
+def test_a_folder_holds_one_search_at_a_time(tmp_path):
+    with (
+        folder_lock(tmp_path),
+        pytest.raises(InputError, match="another search is running"),
+        folder_lock(tmp_path),
+    ):
+        pass
+    with folder_lock(tmp_path):
+        pass
