@@ -1,0 +1,1 @@
+"""Recommendation from clicks: users, items, and who clicked what on which day."""

@@ -1,0 +1,136 @@
+"""What is known of each user, or of each item: numbers and categories."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeTable:
+    """One row a node: columns of numbers and columns of categories, some of them missing.
+
+    Attributes:
+        numeric: Numbers ``[rows, numbers]``, float32, as they were given; NaN where missing.
+        categories: Codes ``[rows, categories]``, int32, from 0 on; -1 where missing.
+        numeric_names: Names of the columns of numbers.
+        category_names: Names of the columns of categories.
+        category_sizes: How many codes each column of categories may hold.
+        category_values: For each column of categories the value behind each code, a pyarrow
+            array of strings; empty if codes are all there is.
+    """
+
+    numeric: Tensor
+    categories: Tensor
+    numeric_names: tuple[str, ...]
+    category_names: tuple[str, ...]
+    category_sizes: tuple[int, ...]
+    category_values: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def load(cls, folder: Path | str, mmap: bool = True) -> AttributeTable:
+        """What :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
+        folder = Path(folder)
+        try:
+            facts = json.loads((folder / "table.json").read_text(encoding="utf-8"))
+            numeric, categories = (
+                torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c" if mmap else None))
+                for name in ("numeric", "categories")
+            )
+            return cls(
+                numeric,
+                categories,
+                tuple(map(str, facts["numeric_names"])),
+                tuple(map(str, facts["category_names"])),
+                tuple(map(int, facts["category_sizes"])),
+                _read_values(folder, len(facts["category_names"])),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"Expected a folder that AttributeTable.save wrote; found {folder} ({error})."
+            ) from None
+
+    def save(self, folder: Path | str) -> None:
+        """Writes ``numeric.npy``, ``categories.npy``, ``table.json`` and ``values.parquet``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "numeric.npy", self.numeric.cpu().numpy())
+        np.save(folder / "categories.npy", self.categories.cpu().numpy())
+        keys = ("numeric_names", "category_names", "category_sizes")
+        facts = {key: list(getattr(self, key)) for key in keys}
+        (folder / "table.json").write_text(json.dumps(facts), encoding="utf-8")
+        if self.category_values:
+            _write_values(self.category_values, folder)
+
+    def __len__(self) -> int:
+        return self.numeric.size(0)
+
+    def rows(self, index: Tensor) -> AttributeTable:
+        """Some of the rows, in the order asked for."""
+        index = index.to(self.numeric.device)
+        return replace(self, numeric=self.numeric[index], categories=self.categories[index])
+
+    def to(self, device: torch.device | str) -> AttributeTable:
+        """The same table on another device."""
+        numeric, categories = self.numeric.to(device), self.categories.to(device)
+        return replace(self, numeric=numeric, categories=categories)
+
+
+def _check(table: AttributeTable) -> None:
+    sides = (
+        ("numeric", table.numeric, torch.float32, table.numeric_names),
+        ("categories", table.categories, torch.int32, table.category_names),
+    )
+    for name, values, kind, names in sides:
+        if values.dtype != kind or values.dim() != 2 or values.size(1) != len(names):
+            raise InputError(
+                f"Expected {name} as {kind} of shape [rows, {len(names)}], a column for each "
+                f"name; found {values.dtype} of shape {list(values.shape)}."
+            )
+    if table.numeric.size(0) != table.categories.size(0):
+        raise InputError(
+            f"Expected as many rows of numbers as of categories; found {table.numeric.size(0)} "
+            f"and {table.categories.size(0)}."
+        )
+    if len(table.category_sizes) != len(table.category_names):
+        raise InputError(
+            f"Expected one size for each column of categories; found {table.category_sizes} for "
+            f"{table.category_names}."
+        )
+    if table.category_values and (tuple(map(len, table.category_values)) != table.category_sizes):
+        raise InputError(
+            f"Expected as many values as codes in each column of categories, "
+            f"{table.category_sizes}; found {tuple(map(len, table.category_values))}."
+        )
+
+
+def _write_values(values: tuple[Any, ...], folder: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    column = np.repeat(np.arange(len(values), dtype=np.int32), [len(value) for value in values])
+    texts = pa.chunked_array([value.cast(pa.string()) for value in values], type=pa.string())
+    parquet.write_table(pa.table({"column": column, "value": texts}), folder / "values.parquet")
+
+
+def _read_values(folder: Path, columns: int) -> tuple[Any, ...]:
+    from pyarrow import parquet
+
+    if not (folder / "values.parquet").exists():
+        return ()
+    table = parquet.read_table(folder / "values.parquet")
+    ends = np.searchsorted(table["column"].to_numpy(), np.arange(columns + 1))
+    texts = table["value"].combine_chunks()
+    return tuple(texts.slice(begin, end - begin) for begin, end in pairwise(ends))
