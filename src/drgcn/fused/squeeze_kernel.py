@@ -29,7 +29,7 @@ def _there(  # type: ignore[no-untyped-def]
         value = tl.load(mean + lane * d + place, mask=place < d, other=0.0)
         total += tl.sum(weight * value[None, :], axis=1)
     h = tl.where(total > 0, total, tl.exp(tl.minimum(total, 0.0)) - 1.0)
-    tl.store(hidden + lane * g + row, h, mask=(row < g) & (tile == 0))
+    tl.store(hidden + lane * g + row, h, mask=row < tl.where(tile == 0, g, 0))
     place = tile * WIDTH + tl.arange(0, WIDTH)
     inside = (place < d)[:, None] & (row < g)[None, :]
     spot = lane * d * g + place[:, None] * g + row[None, :]
@@ -40,9 +40,9 @@ def _there(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _slope(grad, s, place, d):  # type: ignore[no-untyped-def]
-    gate = tl.load(s + place, mask=d, other=0.0)
-    return tl.load(grad + place, mask=d, other=0.0) * gate * (1.0 - gate)
+def _slope(grad, s, place, inside):  # type: ignore[no-untyped-def]
+    gate = tl.load(s + place, mask=inside, other=0.0)
+    return tl.load(grad + place, mask=inside, other=0.0) * gate * (1.0 - gate)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -64,7 +64,7 @@ def _back(  # type: ignore[no-untyped-def]
         weight = tl.load(excite + spot, mask=inside, other=0.0)
         grad_h += tl.sum(weight * slope[:, None], axis=0)
     grad_total = grad_h * tl.where(h > 0, 1.0, h + 1.0)
-    tl.store(grad_squeeze_bias + lane * g + row, grad_total, mask=(row < g) & (tile == 0))
+    tl.store(grad_squeeze_bias + lane * g + row, grad_total, mask=row < tl.where(tile == 0, g, 0))
     place = tile * WIDTH + tl.arange(0, WIDTH)
     slope = _slope(grad, s, lane * d + place, place < d)
     tl.store(grad_excite_bias + lane * d + place, slope, mask=place < d)
