@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[tune,recommend,serve]' $(DEV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[tune,cluster,recommend,serve]' $(DEV)
 	touch $@
 
 clean:
