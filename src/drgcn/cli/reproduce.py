@@ -91,18 +91,15 @@ def _run(
     began: tuple[float, datetime.datetime],
 ) -> int:
     """Runs what is missing, prints the tables, keeps the wall time; returns the exit code."""
-    import torch
-
     from drgcn.cli.reproduce_words import (
         counts,
         print_failures,
         print_tables,
         print_unrunnable,
     )
-    from drgcn.studies.environment import environment
     from drgcn.studies.reproduce.damaged import set_aside_damaged
     from drgcn.studies.reproduce.progress_view import ProgressView
-    from drgcn.studies.reproduce.suite import run_suite
+    from drgcn.studies.reproduce.suite import run_suite, where_it_ran
     from drgcn.studies.reproduce.suite_record import SuiteRecord
     from drgcn.studies.reproduce.time_left import duration_words
 
@@ -133,7 +130,7 @@ def _run(
         cells=request.cells_of(report.job.key for report in trained),
         seeds_trained=sum(len(report.trained) for report in trained),
         seeds_recorded=stock.recorded_seeds,
-        environment=environment(torch.device(device)),
+        environment=where_it_ran(device),
     )
     if ending == "disk full":
         print(

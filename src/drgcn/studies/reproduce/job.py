@@ -85,7 +85,11 @@ def run_job(
     identity = job.experiment.identity(data.dataset.content_hash)
     with job_lock(out / ".locks" / identity, patience):
         _clear_partial(out, identity)
-        outcome = run(job.experiment, data, job.seeds, out, device=device, progress=progress)
+        try:
+            outcome = run(job.experiment, data, job.seeds, out, device=device, progress=progress)
+        except BaseException:
+            _clear_partial(out, identity)  # on a full disk it is in the way of others
+            raise
         if not outcome.trained:
             # Left by a process that was killed between its record and its clearing up.
             clear_checkpoint(checkpoint_path(job.experiment, data, out))
@@ -104,6 +108,7 @@ def _data(dataset: str, split: str, normalize: str | None, root: Path) -> Data:
 
 
 def _clear_partial(out: Path, identity: str) -> None:
-    """Removes what killed processes left of a job's records; only for who has its lock."""
-    for partial in out.glob(f".*-{identity[:8]}-seeds-*.partial"):
-        partial.unlink(missing_ok=True)
+    """Removes half-written records and checkpoints of a job; only for who has its lock."""
+    for pattern in (f".*-{identity[:8]}-seeds-*.partial", f".checkpoints/{identity}.*.partial"):
+        for partial in out.glob(pattern):
+            partial.unlink(missing_ok=True)

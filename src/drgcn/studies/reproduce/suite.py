@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -58,9 +58,14 @@ def run_suite(
     return reports, "finished"
 
 
+def where_it_ran(device: str) -> dict[str, Any]:
+    """Versions and hardware, without what is this process's own and not its workers'."""
+    found = environment(torch.device(device))
+    return {key: value for key, value in found.items() if key != "threads"}
+
+
 def _keep_account(report: JobReport, out: Path, device: str) -> None:
     if report.error is None:
         clear_failure(report.job, out)
         return
-    where = environment(torch.device(device))
-    Failure.of(report, where).save(failure_path(report.job, out))
+    Failure.of(report, where_it_ran(device)).save(failure_path(report.job, out))

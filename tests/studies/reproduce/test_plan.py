@@ -1,0 +1,100 @@
+import pytest
+
+from drgcn.errors import InputError
+from drgcn.studies.paper.all_tables import paper_tables
+from drgcn.studies.reproduce.plan import plan
+from drgcn.studies.reproduce.selection import read_only, selected
+
+from .small_plan import cell, experiment, small_table, table_of
+
+
+def gates(jobs):
+    return [(job.experiment.dataset, job.experiment.reweight) for job in jobs]
+
+
+def test_every_cell_with_a_recipe_is_a_job():
+    expected = [("wine", None), ("planted", None), ("wine", "dr"), ("planted", "dr")]
+    assert gates(plan([small_table()])) == expected
+
+
+def test_cells_that_tables_share_are_one_job_with_the_larger_number_of_seeds():
+    shared = experiment()
+    few = table_of([cell("GCN", "Wine", shared)], seeds=3)
+    many = table_of([cell("gcn", "wine", shared), cell("gcn", "x", None, "why")], seeds=5)
+    (job,) = plan([few, many])
+    assert job.seeds == (0, 1, 2, 3, 4)
+    assert plan([many, few]) == [job]
+    (job,) = plan([few, many], seeds=2)
+    assert job.seeds == (0, 1)
+
+
+def test_another_scaling_or_setting_is_another_job():
+    one, two = experiment(), experiment(epochs=31)
+    assert len(plan([table_of([cell("a", "x", one), cell("b", "x", two)])])) == 2
+
+
+def test_controls_stand_beside_dr_alone():
+    found = gates(plan([small_table()], controls=True, only={"dataset": ["wine"]}))
+    assert sorted(map(str, found)) == sorted(
+        map(str, [("wine", gate) for gate in (None, "dr", "static", "constant")])
+    )
+    assert gates(plan([small_table()], controls=True, only={"row": ["GCN"]})) == [
+        ("wine", None),
+        ("planted", None),
+    ]
+
+
+def test_a_gain_takes_the_plain_row_too():
+    table = table_of([cell("Dr", "gain", experiment(reweight="dr"), quantity="gain")])
+    assert gates(plan([table])) == [("wine", "dr"), ("wine", None)]
+
+
+def test_filters_of_one_key_add_up_and_keys_narrow_down():
+    table = small_table()
+    assert len(selected([table], {"dataset": ["wine", "planted"]})) == 4
+    assert len(selected([table], {"dataset": ["Wine"], "row": ["dr-gcn"]})) == 1
+    assert len(selected([table], {"model": ["gcn"]})) == 4
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ({"dataset": ["cora"]}, "wine, planted; found cora"),
+        ({"row": ["GAT", "GCN"]}, "GCN, Dr-GCN; found GAT"),
+        ({"model": ["gat"]}, "gcn; found gat"),
+    ],
+)
+def test_a_filter_that_matches_nothing_names_what_there_is(only, words):
+    with pytest.raises(InputError, match=words):
+        plan([small_table()], only=only)
+
+
+def test_filters_that_match_nothing_together_are_told_so():
+    table = table_of(
+        [cell("A", "x", experiment("wine")), cell("B", "x", experiment("planted", "mlp"))]
+    )
+    with pytest.raises(InputError, match="model is one of gcn, and not mlp"):
+        plan([table], only={"dataset": ["wine"], "model": ["mlp"]})
+
+
+def test_filters_are_read_from_words():
+    found = read_only(["dataset=cora", "row=Dr-GCN", "dataset = pubmed"])
+    assert found == {"dataset": ["cora", "pubmed"], "row": ["Dr-GCN"]}
+    for wrong in ("cora", "colour=red", "row="):
+        with pytest.raises(InputError, match="dataset="):
+            read_only([wrong])
+
+
+def test_no_seeds_are_refused():
+    with pytest.raises(InputError, match="at least one seed"):
+        plan([small_table()], seeds=0)
+
+
+def test_the_tables_of_the_paper_can_be_planned():
+    jobs = plan(paper_tables().values(), controls=True)
+    keys = [job.key for job in jobs]
+    assert len(set(keys)) == len(keys) > 20
+    assert len({job.file_stem for job in jobs}) == len(keys)
+    cells = [c for table in paper_tables().values() for c in table.cells if c.job is not None]
+    wanted = {(str(c.job.experiment), c.job.normalize) for c in cells}
+    assert wanted <= {(str(job.experiment), job.normalize) for job in jobs}

@@ -1,0 +1,98 @@
+import multiprocessing
+from dataclasses import replace
+
+import pytest
+
+from drgcn.studies.reproduce.backend import attempt
+from drgcn.studies.reproduce.failure import clear_failure, failure_path, failures_in
+from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.process_runner import ProcessRunner, cores
+from drgcn.studies.reproduce.progress_view import ProgressView
+from drgcn.studies.reproduce.stock import take_stock
+from drgcn.studies.reproduce.suite import run_suite
+from drgcn.studies.run_record import load_records
+
+from .small_plan import experiment, small_jobs, without_times
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_records_are_the_same_whatever_the_number_of_workers(workers, tmp_path, uninterrupted):
+    jobs = small_jobs()
+    reports = list(ProcessRunner(workers, threads=1)(jobs, tmp_path))
+    assert sorted(report.job.key for report in reports) == sorted(job.key for job in jobs)
+    assert all(report.trained == (0, 1, 2, 3, 4) for report in reports)
+    assert without_times(tmp_path) == uninterrupted
+    assert not multiprocessing.active_children()
+
+
+def test_threads_are_shared_out():
+    assert ProcessRunner(1).threads_each == cores()
+    assert ProcessRunner(1000).threads_each == 1
+    assert ProcessRunner(2, threads=3).threads_each == 3
+
+
+def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
+    good = Job(experiment(epochs=2), None, (0,))
+    bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))
+    stock = take_stock([bad, good], [])
+    with ProgressView(stock.todo) as view:
+        reports, ending = run_suite(stock, tmp_path, ProcessRunner(1, threads=3), view=view)
+    assert ending == "finished"
+    assert {r.job.key: r.error is None for r in reports} == {bad.key: False, good.key: True}
+    (record,) = load_records(tmp_path)
+    assert record.environment["threads"] == 3
+    (failure,) = failures_in(tmp_path)
+    assert "luck" in failure.error
+    assert "Traceback" in failure.traceback
+    assert "building.py" in failure.traceback
+    assert (failure.experiment, failure.seeds) == (bad.experiment.to_dict(), [0, 1])
+    assert failure.attempts == 1
+    clear_failure(bad, tmp_path)
+    assert not (tmp_path / "failures").exists()
+
+
+def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(tmp_path):
+    once, twice, never = (Job(experiment(epochs=e), None, (0,)) for e in (3, 4, 5))
+    deaths = {once.key: 1, twice.key: 2, never.key: 0}
+
+    def kill(job, share):
+        if share == 0.0 and deaths[job.key] > 0:
+            deaths[job.key] -= 1
+            for process in multiprocessing.active_children():
+                process.kill()
+
+    jobs = [once, twice, never]
+    reports = {r.job.key: r for r in ProcessRunner(1)(jobs, tmp_path, watch=kill)}
+    assert set(deaths.values()) == {0}
+    assert list(reports) == [never.key, once.key, twice.key]
+    assert [(r.attempts, r.trained) for r in reports.values()] == [(1, (0,)), (2, (0,)), (2, ())]
+    assert "signal 9" in reports[twice.key].error
+    assert len(load_records(tmp_path)) == 2
+
+
+def test_an_interruption_ends_the_workers(tmp_path):
+    def interrupt(job, share):
+        raise KeyboardInterrupt
+
+    stock = take_stock([Job(experiment(epochs=2000), None, (0,))], [])
+    view = ProgressView(stock.todo)
+    view.moved = interrupt
+    assert run_suite(stock, tmp_path, ProcessRunner(1), view=view) == ([], "interrupted")
+    assert not multiprocessing.active_children()
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def in_this_process(jobs, out, **_):
+    for job in jobs:
+        yield attempt(job, out)
+
+
+def test_a_success_or_a_complete_record_clears_an_earlier_failure(tmp_path):
+    job = Job(experiment(epochs=2), None, (0,))
+    for seeds in ((0,), (0, 1), (0, 1)):
+        wanted = replace(job, seeds=seeds)
+        failure_path(wanted, tmp_path).parent.mkdir(exist_ok=True)
+        failure_path(wanted, tmp_path).write_text("{}")
+        stock = take_stock([wanted], load_records(tmp_path))
+        run_suite(stock, tmp_path, in_this_process, view=ProgressView(stock.todo))
+        assert not failure_path(wanted, tmp_path).exists()

@@ -1,0 +1,91 @@
+from dataclasses import replace
+
+import pytest
+
+from drgcn.data import load
+from drgcn.studies.reproduce.cost import CostEstimate
+from drgcn.studies.reproduce.job import Job, run_job
+from drgcn.studies.reproduce.results import results_of
+from drgcn.studies.reproduce.stock import take_stock
+from drgcn.studies.run_record import load_records
+
+from .small_plan import experiment
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory):
+    """Records of seeds 0 and 2 of one experiment."""
+    out = tmp_path_factory.mktemp("some")
+    run_job(Job(experiment(epochs=3), "standard", (0, 2)), out)
+    return load_records(out)
+
+
+def test_seeds_on_record_are_counted_and_not_missing(some):
+    job = Job(experiment(epochs=3), "standard", (0, 1, 2, 3))
+    stock = take_stock([job], some)
+    (planned,) = stock.todo
+    assert planned.missing == (1, 3)
+    assert (stock.recorded_seeds, stock.missing_seeds) == (2, 2)
+    whole = take_stock([replace(job, seeds=(0, 2))], some)
+    assert (whole.todo, len(whole.done)) == ((), 1)
+
+
+def test_records_of_another_setting_scaling_or_content_do_not_count(some):
+    job = Job(experiment(epochs=3), "standard", (0,))
+    assert not take_stock([job], some).todo
+    for other in (
+        replace(job, experiment=experiment(epochs=4)),
+        replace(job, experiment=experiment(epochs=3, options={"bias": True})),
+        replace(job, normalize="row"),
+    ):
+        assert take_stock([other], some).todo[0].missing == (0,)
+    changed = [replace(r, data={**r.data, "content_hash": "other"}) for r in some]
+    assert take_stock([job], changed).todo[0].missing == (0,)
+
+
+def test_results_are_those_of_the_very_experiment_data_and_seeds(some):
+    job = Job(experiment(epochs=3), "standard", (0, 1))
+    changed = [replace(r, data={**r.data, "content_hash": "other"}) for r in some]
+    stock = take_stock([job], some)
+    assert results_of(stock.todo, [*changed, *some]) == {job.key: {0: some[0].seeds[0]}}
+    assert results_of(stock.todo, changed) == {job.key: {}}
+
+
+def test_data_that_is_not_at_hand_is_named_with_the_way_to_get_it(tmp_path):
+    jobs = [Job(experiment("wine"), None, (0,))]
+    jobs += [Job(replace(experiment("reddit"), split="full"), "row", (0,))]
+    stock = take_stock(jobs, [], data_root=tmp_path, offline=True)
+    assert [p.job for p in stock.todo] == jobs[:1]
+    assert [p.job for p in stock.absent] == jobs[1:]
+    assert "https://github.com/GraphSAINT" in stock.reasons["reddit"]
+    assert stock.missing_seeds == 1
+
+
+def test_other_trouble_with_data_is_left_to_the_job():
+    job = Job(replace(experiment(), split="odd"), None, (0, 1))
+    (planned,) = take_stock([job], []).todo
+    assert (planned.identity, planned.missing) == (None, (0, 1))
+
+
+def test_the_costly_come_first():
+    small, large = experiment("wine", epochs=10), experiment("planted", epochs=10)
+    longer = experiment("wine", epochs=1000)
+    jobs = [Job(e, None, (0, 1)) for e in (small, large, longer)]
+    found = [p.job.experiment for p in take_stock(jobs, []).todo]
+    facts = {e.dataset: load(e.dataset).dataset for e in (small, large)}
+    sizes = {name: info.nodes + info.edges for name, info in facts.items()}
+    assert found == sorted((small, large, longer), key=lambda e: -e.epochs * sizes[e.dataset])
+
+
+def test_a_cost_is_what_the_nearest_records_say(make_record):
+    known = make_record([0.8] * 4, epochs=100)  # 1.25 seconds for four seeds
+    costs = CostEstimate([known])
+    assert costs.of(known.experiment, 0, 20) == pytest.approx(20 * 1.25 / 4)
+    size = 2708 + 5278
+    twice = replace(known.experiment, epochs=200)
+    assert costs.of(twice, size, 4) == pytest.approx(2 * 1.25)
+    elsewhere = replace(known.experiment, dataset="pubmed")
+    assert costs.of(elsewhere, 3 * size, 4) == pytest.approx(3 * 1.25)
+    other_model = replace(elsewhere, model="gat")
+    assert costs.of(other_model, size, 4) == pytest.approx(1.25)
+    assert CostEstimate([]).of(twice, 10, 3) == 3 * 200 * 10
