@@ -72,7 +72,7 @@ class AttributeTable:
         facts = {key: list(getattr(self, key)) for key in keys}
         (folder / "table.json").write_text(json.dumps(facts), encoding="utf-8")
         if self.category_values:
-            _write_values(self.category_values, folder)
+            write_values(self.category_values, folder)
 
     def __len__(self) -> int:
         return self.numeric.size(0)
@@ -116,12 +116,15 @@ def _check(table: AttributeTable) -> None:
         )
 
 
-def _write_values(values: tuple[Any, ...], folder: Path) -> None:
+def write_values(values: tuple[Any, ...], folder: Path) -> None:
+    """Writes the values behind the codes of each column of categories."""
     import pyarrow as pa
     from pyarrow import parquet
 
     column = np.repeat(np.arange(len(values), dtype=np.int32), [len(value) for value in values])
-    texts = pa.chunked_array([value.cast(pa.string()) for value in values], type=pa.string())
+    texts = pa.chunked_array(
+        [value.cast(pa.large_string()) for value in values], type=pa.large_string()
+    )
     parquet.write_table(pa.table({"column": column, "value": texts}), folder / "values.parquet")
 
 

@@ -72,18 +72,8 @@ class ClickData:
         """
         folder = Path(folder)
         facts = read_manifest(folder)
-        tables = {
-            side: AttributeTable.load(folder / side, mmap) if (folder / side).is_dir() else None
-            for side in ("users", "items")
-        }
-        data = cls(
-            ClickGraph.load(folder, mmap),
-            **tables,
-            user_ids=_read_ids(folder / "user_ids.parquet"),
-            item_ids=_read_ids(folder / "item_ids.parquet"),
-            name=str(facts["name"]),
-            parts=tuple(facts["parts"]),
-            known_hash=str(facts["content_hash"]),
+        data = cls.open_parts(
+            folder, str(facts["name"]), tuple(facts["parts"]), str(facts["content_hash"]), mmap
         )
         found = (data.graph.num_users, data.graph.num_items, data.graph.num_clicks)
         expected = tuple(facts[key] for key in ("users", "items", "clicks"))
@@ -93,6 +83,32 @@ class ClickData:
                 f"says; found {found}. Files of different sets are mixed: make it again."
             )
         return data
+
+    @classmethod
+    def open_parts(
+        cls,
+        folder: Path,
+        name: str,
+        parts: tuple[str, ...] = (),
+        known_hash: str = "",
+        mmap: bool = True,
+    ) -> ClickData:
+        """The set whose files lie in a folder, whatever its manifest says."""
+        tables = {
+            side: AttributeTable.load(folder / side, mmap) if (folder / side).is_dir() else None
+            for side in ("users", "items")
+        }
+        ids = {side: _read_ids(folder / f"{side}_ids.parquet") for side in ("user", "item")}
+        return cls(
+            ClickGraph.load(folder, mmap),
+            tables["users"],
+            tables["items"],
+            ids["user"],
+            ids["item"],
+            name,
+            parts,
+            known_hash,
+        )
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes a new folder, whole or not at all; :meth:`load` gives the set back."""
@@ -104,7 +120,7 @@ class ClickData:
             for side, ids in (("user", self.user_ids), ("item", self.item_ids)):
                 if ids is not None:
                     _write_ids(ids, partial / f"{side}_ids.parquet")
-            (partial / MANIFEST).write_text(json.dumps(self.facts(), indent=2) + "\n")
+            write_manifest(self, partial)
         return Path(folder)
 
     def facts(self) -> dict[str, Any]:
@@ -128,6 +144,12 @@ class ClickData:
             users=None if self.users is None else self.users.to(device),
             items=None if self.items is None else self.items.to(device),
         )
+
+
+def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
+    """Writes what makes a folder of files a set of clicks: the last thing to be written."""
+    text = json.dumps(data.facts() | more, indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Tables of clicks of any size into a folder, by DuckDB under a memory limit."""
