@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from drgcn.errors import DrgcnWarning
 
 from .test_cli import call  # noqa: F401 - a fixture
 
+RESULTS = Path(__file__).parents[2] / "results"
 TRAIN = ("train", "planted", "--seeds", "2", "--epochs", "3", "--hidden", "4")
 
 
@@ -24,12 +26,49 @@ def test_the_report_has_learnt_k_and_stuck_gates(call, tmp_path):  # noqa: F811
     call(*TRAIN)
     code, out, _ = call("report", "runs", "--html", "page.html")
     assert code == 0
-    first, second, path = out.strip().split("\n\n")
-    assert "test accuracy %" in first
-    assert "| stuck per layer |" in second.splitlines()[0]
-    assert "gcn + dr (hidden channels 4, epochs 3)" in second.splitlines()[2]
-    assert second.splitlines()[2].count(" % ") == 2
+    size, *parts, path = out.strip().split("\n\n")
+    assert size == "2 trained networks: 1 experiment with 1 model on 1 dataset."
+    gates, records = (part.splitlines() for part in (parts[1], parts[4]))
+    assert parts[0] == "### Learnt K and stuck gates"
+    assert "| stuck per layer |" in gates[0]
+    assert "gcn + dr (hidden channels 4, epochs 3)" in gates[2]
+    assert gates[2].count(" % ") == 2
+    assert "test accuracy %" in records[0]
     assert path == "page.html"
+
+
+def test_tables_are_written_in_every_format(call, tmp_path):  # noqa: F811
+    call(*TRAIN, "--compare")
+    options = ("--html", "a/page.html", "--markdown", "b/tables.md", "--latex", "c")
+    code, out, _ = call("report", "runs", *options)
+    assert code == 0
+    assert out.strip().split("\n\n")[-3:] == ["a/page.html", "b/tables.md", "c/all.tex"]
+    assert "Dr against the static gate" in (tmp_path / "b" / "tables.md").read_text()
+    names = {path.name for path in (tmp_path / "c").iterdir()}
+    assert {"all.tex", "dr-plain.tex", "k-and-stuck.tex", "spectrum.tex"} <= names
+    page = (tmp_path / "a" / "page.html").read_text()
+    assert "Learnt s" in page  # records of today keep its deciles
+
+
+def test_one_table_alone_has_its_cells_and_their_controls(call):  # noqa: F811
+    code, out, _ = call("report", str(RESULTS), "--table", "full")
+    assert code == 0
+    assert "### Table 12" in out
+    assert "Of 16 results that the paper prints" in out
+    assert "| Dr-ASGCN (a) | Citeseer | 79.1 ± 0.4 |" in out
+    assert "Dr against the static gate: of 8 comparisons" in out
+
+
+@pytest.mark.parametrize(("table", "words"), [("ppi", "found none"), ("pppi", "'pppi'")])
+def test_a_table_without_records_is_refused_and_so_is_an_unknown_one(
+    call,  # noqa: F811
+    table,
+    words,
+):
+    call(*TRAIN)
+    code, out, error = call("report", "runs", "--table", table)
+    assert (code, out) == (2, "")
+    assert words in error
 
 
 def test_without_dr_there_is_no_table_of_k(call):  # noqa: F811

@@ -11,7 +11,7 @@ from drgcn.cli.options import Threads, use_threads
 
 # Said on the terminal and on the page: a verdict without it promises too much.
 _CAVEAT = (
-    "`planted` is synthetic and built so that reweighting can help; `digits` is real. With so few "
+    "planted is synthetic and built so that reweighting can help; digits is real. With so few "
     "epochs the plain model is not yet at its best."
 )
 
@@ -49,5 +49,7 @@ def demo(
         outcomes = run_rows(rows, data, range(seeds), out, device)
         print_comparison(data, outcomes, as_json=False)
     Console().print(f"\n{_CAVEAT}", highlight=False)
-    page = write_report(load_records(out), out / "report.html", title="drgcn demo", caveat=_CAVEAT)
+    page = write_report(
+        load_records(out), out / "report.html", title="drgcn demo", caveat=_CAVEAT, folder=out
+    )
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)

@@ -13,23 +13,49 @@ from drgcn.errors import InputError
 def report(
     records: Annotated[Path, typer.Argument(help="Folder of run records.")] = Path("runs"),
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables here.")] = None,
+    latex: Annotated[
+        Path | None, typer.Option(help="Write one file for each table into this folder.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="One table of the paper alone, such as `main`.")
+    ] = None,
 ) -> None:
-    """Print the tables of a folder of run records, and write them as a page.
+    """Say what a folder of run records holds: beside the paper's numbers, and Dr against plain.
 
-    The second table has learnt K and stuck gates of every row with Dr.
+    Prints the main findings, all records, and learnt K and stuck gates of every row with Dr; with
+    `--table` the findings and that table.
 
     Example: drgcn report runs --html report.html
     """
-    from drgcn.studies.report.k_table import k_table
-    from drgcn.studies.report.page import write_report
-    from drgcn.studies.report.tables import markdown_table
+    from drgcn.studies.paper.all_tables import paper_table_of, paper_tables
+    from drgcn.studies.report.contents import contents
+    from drgcn.studies.report.latex import write_latex
+    from drgcn.studies.report.markdown import to_markdown, write_markdown
+    from drgcn.studies.report.page import write_page
+    from drgcn.studies.report.selection import records_of_table
     from drgcn.studies.run_record import load_records
 
+    pages = list(paper_tables().values()) if table is None else [paper_table_of(table)]
     found = load_records(records)
     if not found:
-        raise InputError(f"Expected run records (*.json) in {records}; found none.")
-    print(markdown_table(found))
-    if gates := k_table(found):
-        print(f"\n{gates}")
-    if html is not None:
-        print(f"\n{write_report(found, html, title='drgcn report')}")
+        raise InputError(
+            f"Expected run records (*.json) in {records}; found none. Train some: drgcn train "
+            f"planted --compare --out {records}"
+        )
+    if table is not None:
+        found = records_of_table(found, pages[0])
+    whole = contents(found, pages, records)
+    print("\n".join(whole.findings))
+    shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")
+    for one in whole.tables:
+        if one.name in shown:
+            print(f"\n{to_markdown(one)}")
+    title = "drgcn report" if table is None else f"drgcn report: {pages[0].heading}"
+    for path in (
+        html and write_page(whole, html, title=title),
+        markdown and write_markdown(whole, markdown, title=title),
+        latex and write_latex(whole.tables, latex),
+    ):
+        if path:
+            print(f"\n{path}")

@@ -39,8 +39,8 @@ def k_words(values: Sequence[float | None]) -> str:
 
 @dataclass(frozen=True)
 class Gain:
-    """A difference in points of accuracy between two rows, paired by seed, with its 95 %
-    confidence interval."""
+    """A difference with its 95 % confidence interval: of two rows, paired by seed, or of a row
+    and a number that somebody printed. In points of accuracy where nothing else is said."""
 
     mean: float
     low: float
@@ -73,10 +73,15 @@ def gain(results: Results, baseline: Results) -> Gain:
     """How many points ``results`` lie above ``baseline``, over the seeds they share."""
     seeds = sorted(results.keys() & baseline.keys())
     points = [100 * (results[s].test_accuracy - baseline[s].test_accuracy) for s in seeds]
-    mean = float(np.mean(points))
-    if len(points) < 2:
+    return mean_interval(points)
+
+
+def mean_interval(values: Sequence[float]) -> Gain:
+    """The mean of some values with its 95 % t-interval; without bounds if there is only one."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
         return Gain(mean, -math.inf, math.inf)
-    half = stats.t.ppf(0.975, len(points) - 1) * np.std(points, ddof=1) / math.sqrt(len(points))
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values))
     return Gain(mean, mean - float(half), mean + float(half))
 
 

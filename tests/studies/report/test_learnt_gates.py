@@ -20,7 +20,7 @@ from drgcn.studies.report.learnt_gates import (
 )
 from drgcn.training import fit
 
-from ..training.graphs import several
+from ...training.graphs import several
 
 
 @pytest.fixture(scope="module")

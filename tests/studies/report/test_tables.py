@@ -59,6 +59,8 @@ def test_the_page_is_self_contained_and_says_what_it_shows(make_record, tmp_path
     assert "no sure difference" in page
     assert "gcn + batch norm" in page
     assert "src=" not in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
     assert "{{" not in page
 
 

@@ -8,11 +8,21 @@ from dataclasses import dataclass
 from drgcn.studies.comparison import Results, k_words, summarize
 from drgcn.studies.paper.published_k import published_k
 from drgcn.studies.report.tables import data_name, merge, rebuilt, row_name
+from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.run_record import RunRecord
 
 HEADS = (
     *("dataset", "split", "model", "K per layer", "stuck per layer"),
     *("paper: Dr-ASGCN", "seeds"),
+)
+
+TITLE = "Learnt K and stuck gates"
+NOTES = (
+    "Means over seeds, first layer first. K is the variance across feature dimensions after "
+    "reweighting, relative to before; a constant gate has K = 1. Stuck is the share of gate "
+    "entries within 0.001 of 0 or 1, where they hardly learn; records from before it was measured "
+    "have none. The paper prints K for Dr-ASGCN alone, a sampled model (Table 5): beside a row "
+    "for comparison, not as what it should reach; in brackets, for other features.",
 )
 
 
@@ -70,14 +80,10 @@ def k_rows(records: Sequence[RunRecord]) -> list[KRow]:
     ]
 
 
-def k_table(records: Sequence[RunRecord]) -> str:
-    """The rows in Markdown; empty where no record has Dr."""
-    rows = k_rows(records)
-    if not rows:
-        return ""
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
-    lines += ["| " + " | ".join(row.cells) + " |" for row in rows]
-    return "\n".join(lines)
+def k_table(records: Sequence[RunRecord]) -> TextTable | None:
+    """The rows as a table; ``None`` where no record has Dr."""
+    rows = tuple(tuple(row.cells) for row in k_rows(records))
+    return TextTable("k-and-stuck", TITLE, HEADS, rows, NOTES, left=3) if rows else None
 
 
 def mean_saturation(results: Results) -> tuple[float, ...]:

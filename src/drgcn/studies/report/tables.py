@@ -18,6 +18,11 @@ Row = tuple[RunRecord, dict[int, SeedResult]]
 #: The rows of a whole comparison, in the order of every table.
 GATES = (None, "dr", "static", "constant")
 
+RECORD_HEADS = (
+    *("dataset", "split", "model", "test accuracy %", "published", "K per layer", "seeds"),
+    "device",
+)
+
 
 def merge(records: Sequence[RunRecord]) -> list[Row]:
     """The records of each experiment as one: a representative, and the results of all seeds."""
@@ -31,25 +36,20 @@ def merge(records: Sequence[RunRecord]) -> list[Row]:
     return sorted(merged, key=lambda pair: _order(pair[0]))
 
 
-def markdown_table(records: Sequence[RunRecord]) -> str:
-    """Test accuracy beside the published number, one line per experiment."""
-    lines = [
-        "| dataset | split | model | test accuracy % | published | K per layer | seeds | device |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+def record_rows(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
+    """Test accuracy beside the published number, one row per experiment."""
+    rows = []
     for record, seeds in merge(records):
-        summary = summarize(seeds)
-        cells = [
-            data_name(record),
-            record.data["split"],
-            row_name(record),
-            _accuracy(seeds),
-            published_cell(record),
-            k_words(summary.k),
-            str(summary.seeds),
-            str(record.environment["device"]),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        name = (data_name(record), str(record.data["split"]), row_name(record))
+        k, device = k_words(summarize(seeds).k), str(record.environment["device"])
+        rows.append((*name, _accuracy(seeds), published_cell(record), k, str(len(seeds)), device))
+    return rows
+
+
+def markdown_table(records: Sequence[RunRecord]) -> str:
+    """:func:`record_rows` in Markdown."""
+    lines = ["| " + " | ".join(RECORD_HEADS) + " |", "|---" * len(RECORD_HEADS) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in record_rows(records)]
     return "\n".join(lines)
 
 

@@ -1,0 +1,170 @@
+"""Verdicts on printed numbers, each for its reason."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drgcn.studies.report.cell_rows import CellRows
+from drgcn.studies.report.cell_verdict import count_verdicts, judge, judge_table
+from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overview
+from drgcn.studies.report.printed_difference import printed_difference
+
+
+@pytest.fixture
+def record(make_record, with_data):
+    """Twenty seeds of mean 86.0 and deviation 0.31 or so."""
+
+    def make(mean=0.86, seeds=20, facts=None, **experiment):
+        values = mean + 0.003 * np.where(np.arange(seeds) % 2, 1, -1)
+        return with_data(make_record(values.tolist(), **experiment), **(facts or {}))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [
+        ("86.1 ± 0.3", "reproduced"),
+        ("86.4 ± 0.3", "below"),
+        ("85.6 ± 0.3", "above"),
+        ("86.4 ± 2.0", "reproduced"),
+        ("86.4", "below"),
+        ("86.1", "reproduced"),
+        ("86", "reproduced"),
+    ],
+)
+def test_the_interval_decides(record, make_cell, make_table, printed, verdict):
+    cell = make_cell(printed)
+    found = judge(make_table(cell), cell, CellRows([record()]))
+    assert found.verdict == verdict
+    number = found.cell.printed
+    wanted = printed_difference(
+        [100 * r.test_accuracy for r in record().seeds.values()], number.mean, number.std
+    )
+    assert found.difference == wanted
+
+
+def test_a_difference_that_rounding_hides_is_none(record, make_cell, make_table):
+    """Surely 0.04 above, but 86.0 may stand for 86.04."""
+    cell = make_cell("86.0")
+    spread = [100 * 0.8604 + 1e-4 * (-1) ** i for i in range(20)]
+    seeds = record().seeds
+    changed = {
+        s: replace(r, test_accuracy=v / 100)
+        for (s, r), v in zip(seeds.items(), spread, strict=True)
+    }
+    found = judge(make_table(cell), cell, CellRows([replace(record(), seeds=changed)]))
+    assert found.difference.low > 0
+    assert found.verdict == "reproduced"
+    fine = make_cell("86.00")
+    assert (
+        judge(make_table(fine), fine, CellRows([replace(record(), seeds=changed)])).verdict
+        == "above"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"facts": {"feature_source": "rebuilt: from titles"}}, "rebuilt features"),
+        ({"facts": {"feature_source": "generated"}}, "made-up data"),
+        ({"seeds": 10}, "10 of 20 seeds"),
+    ],
+)
+def test_what_is_not_the_same_is_not_compared(record, make_cell, make_table, changes, reason):
+    cell = make_cell()
+    found = judge(make_table(cell), cell, CellRows([record(**changes)]))
+    assert (found.verdict, found.reason) == ("not comparable", reason)
+    assert found.difference is not None
+    assert found.words == f"not comparable: {reason}"
+
+
+def test_other_trainings_and_scalings_are_not_the_cell(record, make_cell, make_table):
+    cell = make_cell()
+    others = [record(epochs=100), record(facts={"normalize": "standard"}), record(reweight="dr")]
+    others.append(record(facts={"options": {"nodes": 200}}))
+    found = judge(make_table(cell), cell, CellRows(others))
+    assert (found.verdict, found.values) == ("not run", ())
+    assert "drgcn reproduce own" in found.reason
+
+
+def test_of_two_contents_the_one_with_more_seeds_counts(record, make_cell):
+    rows = CellRows(
+        [record(0.7, 12, content_hash="a"), record(0.8), record(0.9, 8, content_hash="c")]
+    )
+    assert np.mean(rows.values(make_cell())) == pytest.approx(80)
+
+
+def test_cells_that_cannot_be_run_say_why(make_cell, make_table):
+    cell = make_cell(job=None, reason="the data is private")
+    assert judge(make_table(cell), cell, CellRows([])).words == "not run: the data is private"
+
+
+def test_a_gain_is_paired_and_k_is_of_its_layer(record, make_cell):
+    plain, dr = record(0.86), record(0.87, reweight="dr")
+    rows = CellRows([plain, dr])
+    assert rows.values(make_cell(reweight="dr", quantity="gain")) == pytest.approx([1.0] * 20)
+    assert rows.values(make_cell(reweight="dr", quantity="k1")) == [0.5] * 20
+    assert rows.values(make_cell(reweight="dr", quantity="k2")) == [1.0] * 20
+    assert CellRows([dr]).values(make_cell(reweight="dr", quantity="gain")) == []
+
+
+def test_times_are_never_compared(record, make_cell, make_table):
+    cell = make_cell("17.99", quantity="seconds")
+    found = judge(make_table(cell), cell, CellRows([record()]))
+    assert found.values == (0.125,)  # 1.25 seconds of ten epochs
+    assert found.verdict == "not comparable"
+    assert "a machine" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("row", "printed", "verdict"),
+    [
+        ("Nodes/Users", "2,708", "reproduced"),
+        ("Training Nodes(Full)", "1,208", "reproduced"),
+        ("Test Nodes", "999", "above"),
+        ("Edges", "5,429", "below"),
+        ("Friends", "3", "not run"),
+    ],
+)
+def test_counts_of_data_are_the_same_or_not(record, make_cell, make_table, row, printed, verdict):
+    cell = make_cell(printed, row=row, quantity="count", job=None)
+    assert judge(make_table(cell), cell, CellRows([record()])).verdict == verdict
+
+
+def test_all_verdicts_of_a_table_are_counted(record, make_cell, make_table):
+    cells = [make_cell("86.0 ± 0.3"), make_cell("80.0 ± 0.3"), make_cell(job=None, reason="lost")]
+    cells += [make_cell(None, job=None), make_cell("88.0", note="An odd number.")]
+    table = make_table(*cells)
+    rows = CellRows([record()])
+    found = judge_table(table, rows)
+    assert [one.verdict for one in found] == ["reproduced", "above", "not run", "below"]
+    assert count_verdicts(found)["below"] == 1
+    (judged,) = judged_tables([table], rows)
+    assert overview([judged]).rows == (("Table 99 (made here)", "4", "1", "1", "1", "0", "1"),)
+
+
+def test_the_table_has_published_beside_ours_and_remarks_below(record, make_cell, make_table):
+    cells = [
+        make_cell("86.0 ± 0.3"),
+        make_cell("88.0", note="An odd number."),
+        make_cell(job=None, reason="lost"),
+    ]
+    table = make_table(*cells)
+    run, missing = JudgedTable(table, tuple(judge_table(table, CellRows([record()])))).tables
+    assert run.rows[0][:4] == ("GCN", "Cora 0", "86.0 ± 0.3", "86.00 ± 0.31")
+    assert run.rows[0][-2:] == ("20", "reproduced")
+    assert run.rows[1][0] == "GCN (a)"
+    assert run.notes == ("(a) An odd number.",)
+    assert run.kinds == ("reproduced", "below")
+    assert all(picture.startswith("<svg") for picture in run.pictures)
+    assert missing.rows == (("GCN", "Cora 2", "86.4 ± 0.3", "lost"),)
+    assert missing.folded
+
+
+def test_a_table_of_our_own_keeps_its_shape(record, make_cell, make_table):
+    table = make_table(make_cell(None), make_cell(None, reweight="dr"), number=None)
+    (own,) = JudgedTable(table, tuple(judge_table(table, CellRows([record()])))).tables
+    assert own.heads == ("", "Cora 0", "Cora 1")
+    assert own.rows == (("GCN", "86.00 ± 0.31", ""),)

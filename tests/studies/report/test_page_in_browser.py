@@ -1,0 +1,118 @@
+"""The page of the records in this repository, looked at in a real browser."""
+
+import html
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from drgcn.studies.report.page import write_report
+from drgcn.studies.run_record import load_records
+
+RESULTS = Path(__file__).parents[3] / "results"
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--hide-scrollbars",
+)
+PHONE = 390
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium to look with")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    return write_report(load_records(RESULTS), folder / "report.html", title="t", folder=RESULTS)
+
+
+def browse(page, folder, *options):
+    """Runs the browser with a profile of its own; what it prints."""
+    profile = folder / "profile"
+    done = subprocess.run(
+        [BROWSER, *QUIET, f"--user-data-dir={profile}", *options, page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    shutil.rmtree(profile, ignore_errors=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    return done.stdout
+
+
+SCRIPT = """<script>
+const boxes = [...document.querySelectorAll('.box')];
+const wide = boxes.filter(box => box.scrollWidth > box.clientWidth);
+const needed = document.documentElement.scrollWidth;
+parent.document.title = [innerWidth, needed, wide.length].join(' ');
+</script></body>"""
+
+
+def framed(text, folder, width):
+    """A copy of the page in a frame as narrow as a phone, which a window cannot be, that says
+    how wide it is and how many tables scroll."""
+    frame = html.escape(text.replace("</body>", SCRIPT))
+    copy = folder / "framed.html"
+    copy.write_text(
+        f'<!doctype html><title>?</title><body style="margin:0"><iframe srcdoc="{frame}" '
+        f'style="border:0;width:{width}px;height:1200px"></iframe></body>'
+    )
+    return copy
+
+
+def pixels(path):
+    """Width, height and the set of colours of a PNG, read by hand."""
+    raw = path.read_bytes()
+    assert raw[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height, depth, kind = struct.unpack(">IIBB", raw[16:26])
+    assert (depth, kind) in ((8, 2), (8, 6))
+    at, data = 8, b""
+    while at < len(raw):
+        (length,) = struct.unpack(">I", raw[at : at + 4])
+        if raw[at + 4 : at + 8] == b"IDAT":
+            data += raw[at + 8 : at + 8 + length]
+        at += 12 + length
+    return width, height, set(zlib.decompress(data))
+
+
+def measured(text, folder):
+    """Width of the window, width that the page needs, and how many tables scroll."""
+    copy = framed(text, folder, PHONE)
+    out = browse(copy, folder, "--dump-dom", "--window-size=600,1200")
+    return [int(number) for number in re.search(r"<title>([\d ]+)</title>", out)[1].split()]
+
+
+@pytest.mark.parametrize("details", ["<details", "<details open"])
+def test_the_page_is_no_wider_than_a_phone(page, tmp_path, details):
+    inner, needed, scrolling = measured(page.read_text().replace("<details", details), tmp_path)
+    assert inner == PHONE
+    assert needed <= PHONE
+    assert scrolling > 3
+
+
+def test_a_page_whose_tables_do_not_scroll_would_be_wider(page, tmp_path):
+    text = page.read_text().replace("overflow-x: auto", "overflow-x: visible")
+    assert measured(text, tmp_path)[1] > PHONE
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 2000), (600, 1200)])
+def test_a_screenshot_shows_something(page, tmp_path, width, height):
+    shot = tmp_path / "shot.png"
+    shown = framed(page.read_text(), tmp_path, PHONE) if width < 1000 else page
+    browse(shown, tmp_path, f"--screenshot={shot}", f"--window-size={width},{height}")
+    found = pixels(shot)
+    assert found[:2] == (width, height)
+    assert len(found[2]) > 100  # an empty page has a handful of values
+    assert shot.stat().st_size > 30_000
+
+
+def test_the_page_is_of_sensible_size(page):
+    assert 100_000 < page.stat().st_size < 5_000_000
