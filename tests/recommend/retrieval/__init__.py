@@ -1,0 +1,1 @@
+"""Tests of exact and approximate search, and of ranking measures."""
