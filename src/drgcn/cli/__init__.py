@@ -15,6 +15,7 @@ from drgcn.cli import (
     demo,
     doctor,
     features,
+    recommend,
     refine,
     report,
     reproduce,
@@ -59,6 +60,7 @@ app.command("theory")(theory.theory)
 data.app.command("features")(features.features)
 app.add_typer(data.app, name="data")
 app.add_typer(studies.app, name="studies")
+app.add_typer(recommend.app, name="recommend")
 
 
 def main() -> None:

@@ -1,0 +1,12 @@
+"""``drgcn recommend``: from a table of clicks to recommendations, one file per verb."""
+
+from __future__ import annotations
+
+import typer
+
+from drgcn.cli.recommending import info, ingest
+
+app = typer.Typer(help="Recommendation from clicks.", no_args_is_help=True)
+
+app.command("ingest")(ingest.ingest)
+app.command("info")(info.info)

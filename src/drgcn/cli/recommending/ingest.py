@@ -1,0 +1,164 @@
+"""``drgcn recommend ingest``: tables of clicks into a folder that the other verbs read."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drgcn.cli.options import DataRoot, Json
+from drgcn.errors import InputError
+
+_TABLES = "Columns of the tables"
+_WORK = "The work"
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Parquet or CSV with a row per click (files, or a folder of parts); or a folder with "
+        "train.txt and test.txt of lines `user item item ...`; or a known set's name.",
+        show_default=False,
+    ),
+]
+
+
+def ingest(
+    clicks: Sources,
+    out: Annotated[Path, typer.Option(help="A new folder.", show_default=False)],
+    users: Annotated[Path | None, typer.Option(help="Table with a row per user.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table with a row per item.")] = None,
+    user: Annotated[str, typer.Option(help="Users.", rich_help_panel=_TABLES)] = "user",
+    item: Annotated[str, typer.Option(help="Items.", rich_help_panel=_TABLES)] = "item",
+    time: Annotated[str, typer.Option(help="Times.", rich_help_panel=_TABLES)] = "time",
+    no_time: Annotated[
+        bool, typer.Option("--no-time", help="Clicks have no times.", rich_help_panel=_TABLES)
+    ] = False,
+    user_key: Annotated[
+        str | None,
+        typer.Option(help="Ids in --users.", show_default="--user", rich_help_panel=_TABLES),
+    ] = None,
+    item_key: Annotated[
+        str | None,
+        typer.Option(help="Ids in --items.", show_default="--item", rich_help_panel=_TABLES),
+    ] = None,
+    time_unit: Annotated[
+        str,
+        typer.Option(
+            help="What times count: day, second, millisecond, microsecond, nanosecond, date.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = "auto",
+    day_zero: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            help="The day called 0.",
+            show_default="that of the first click",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
+    numeric: Annotated[
+        list[str] | None,
+        typer.Option(help="An attribute that is a number; may repeat.", rich_help_panel=_TABLES),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="An attribute that is a category; may repeat.", rich_help_panel=_TABLES),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="An attribute to leave out; may repeat.", rich_help_panel=_TABLES),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A text in CSV attributes that means no value, besides the empty one.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
+    keep_unseen: Annotated[
+        bool, typer.Option("--keep-unseen", help="Allow items that only test.txt has.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="The set's name.", show_default="the folder's")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="DuckDB's memory, such as 4GB; the rest goes to disk beside --out.",
+            show_default="half of the machine's",
+            rich_help_panel=_WORK,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads.", show_default="all", rich_help_panel=_WORK),
+    ] = None,
+    data_root: DataRoot = None,
+    json: Json = False,
+) -> None:
+    """Read clicks of any size, number users and items, and write a folder of arrays.
+
+    Users and items are numbered by ascending id. A pair that was clicked more than once is kept
+    once, on its first day.
+    """
+    from drgcn.recommend.clicks import IngestSettings
+    from drgcn.recommend.clicks import ingest as ingest_tables
+    from drgcn.recommend.clicks.known_sets import KNOWN_SETS
+
+    source = Path(clicks[0])
+    if len(clicks) == 1 and (clicks[0] in KNOWN_SETS or (source / "train.txt").is_file()):
+        if users is not None or items is not None:
+            raise InputError(
+                f"Expected no tables of attributes beside {clicks[0]}; found --users or --items."
+            )
+        _ingest_whole(clicks[0], out, keep_unseen, name, data_root, json)
+        return
+    settings = IngestSettings(
+        user=user,
+        item=item,
+        time=None if no_time else time,
+        user_key=user_key,
+        item_key=item_key,
+        time_unit=time_unit,
+        day_zero=None if day_zero is None else day_zero.date(),
+        numeric=tuple(numeric or ()),
+        category=tuple(category or ()),
+        ignore=tuple(ignore or ()),
+        missing=("", *(missing or ())),
+        memory=memory,
+        threads=threads,
+    )
+    report = ingest_tables(clicks, out, users=users, items=items, settings=settings, name=name)
+    if json:
+        print(jsonlib.dumps(report.to_dict()))
+        return
+    for line in report.lines():
+        print(line)
+    print(f"written to {out}")
+
+
+def _ingest_whole(
+    source: str, out: Path, keep_unseen: bool, name: str | None, root: Path | None, json: bool
+) -> None:
+    """Sets that fit into memory: known ones, and files of lines."""
+    from dataclasses import replace
+
+    from drgcn.recommend.clicks import load_clicks, read_text_folder
+    from drgcn.recommend.clicks.known_sets import KNOWN_SETS
+
+    if source in KNOWN_SETS:
+        data = load_clicks(source, root)
+    else:
+        data = read_text_folder(source, keep_unseen=keep_unseen)
+    data = replace(data, name=name or data.name)
+    data.save(out)
+    graph = data.graph
+    if json:
+        print(jsonlib.dumps(data.facts()))
+        return
+    print(f"{graph.num_clicks:,} clicks of {graph.num_users:,} users on {graph.num_items:,} items")
+    print(f"written to {out}")
