@@ -1,0 +1,183 @@
+"""Which items users click and on which day, for some users at a time.
+
+No draw is repeated and no pair comes out twice: a user's clicks are divided among topics, the
+clicks in a topic among equal slices of its popularity, and each slice gives one item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.recommend.synthetic.astar_parameters import AstarParameters
+from drgcn.recommend.synthetic.click_days import day_ends
+from drgcn.recommend.synthetic.counter_hash import counters, hash64, high_bits, stream_key
+from drgcn.recommend.synthetic.power_law import rank_table
+from drgcn.recommend.synthetic.streams import Stream
+from drgcn.recommend.synthetic.tastes import Tastes, draw_tastes
+from drgcn.recommend.synthetic.topic_map import TopicMap
+
+GROUPS = 5  # three favourite topics, the rising one, and all the rest
+RISING, REST = 3, 4
+_APART = 2**24  # more than twice the number of items: keeps groups apart in one running maximum
+
+
+@dataclass(frozen=True, eq=False)
+class ClickDrawing:
+    """Draws the clicks of users, whichever users are drawn together.
+
+    Attributes:
+        parameters: What shapes the clicks.
+        seed: Seed of everything.
+        topics: Topics and places of the items.
+        knots: Table of :func:`rank_table`.
+        agreement: What user and item add to a score, by the bits in which they differ.
+        day_ends: Table of :func:`day_ends`.
+    """
+
+    parameters: AstarParameters
+    seed: int
+    topics: TopicMap
+    knots: Tensor
+    agreement: Tensor
+    day_ends: Tensor
+
+    @classmethod
+    def prepare(cls, parameters: AstarParameters, seed: int, topics: TopicMap) -> ClickDrawing:
+        """Makes the tables, on the device of the topics."""
+        device = topics.starts.device
+        differ = np.bitwise_count(np.arange(2**parameters.latent_bits, dtype=np.int64))
+        agree = (parameters.latent_bits - differ.astype(np.int64)) * parameters.latent_weight
+        return cls(
+            parameters,
+            seed,
+            topics,
+            torch.from_numpy(rank_table(parameters.item_tail)).to(device),
+            torch.from_numpy(agree).to(device),
+            torch.tensor(day_ends(parameters), device=device),
+        )
+
+    def draw(self, begin: int, end: int, offsets: Tensor, clicks: int) -> tuple[Tensor, Tensor]:
+        """The clicks of the users from ``begin`` to ``end - 1``.
+
+        Args:
+            begin: The first user.
+            end: Behind the last user.
+            offsets: Where the clicks of each user begin and end among all ``[users + 1]``.
+            clicks: Clicks of these users together, known without asking the device.
+
+        Returns:
+            tuple: Items ``[clicks]``, int32, by user and ascending, and days ``[clicks]``, int16.
+        """
+        tastes = draw_tastes(begin, end, self.parameters, self.seed, self.topics)
+        sizes = self._group_sizes(tastes)
+        counts = self._divide(begin, end, offsets.diff(), sizes)
+        number = torch.arange(counts.numel(), device=counts.device)
+        group = number.repeat_interleave(counts.flatten(), output_size=clicks)
+        first = counts.flatten().cumsum(0) - counts.flatten()
+        slot = counters(0, clicks, counts.device)
+        place_in_group = slot - first[group]
+        click = slot + offsets[0]
+        kind = number.remainder(GROUPS)[group]
+        place = self._places(tastes, sizes, counts, group, place_in_group, click, kind)
+        bits = hash64(stream_key(self.seed, Stream.DAYS), click)
+        rising = (kind == RISING).long()
+        day = torch.bucketize(high_bits(bits, 32) + (rising << 32), self.day_ends, right=True)
+        day = day - rising * self.parameters.days
+        items = self.topics.item_at.numel()
+        user = number.div(GROUPS, rounding_mode="floor")[group]
+        # All keys are different, so that any sort gives the same order.
+        key = ((user * items + self.topics.item_at[place]) * 16 + day).sort().values
+        return (key >> 4).remainder(items).int(), (key & 15).short()
+
+    def _group_sizes(self, tastes: Tastes) -> Tensor:
+        """Items that each group can choose from ``[users, 5]``."""
+        sizes = self.topics.sizes[tastes.topics]
+        rest = self.topics.item_at.numel() - sizes.sum(1, keepdim=True)
+        return torch.cat([sizes, rest], 1)
+
+    def _divide(self, begin: int, end: int, degree: Tensor, sizes: Tensor) -> Tensor:
+        """How many clicks each group gets ``[users, 5]``.
+
+        The clicks of a user stand at equal distances on a ring whose arcs are the shares, turned
+        by chance. A topic gives at most half of its items; what is left over goes to the rest.
+        """
+        users = counters(begin, end, degree.device)
+        turn = high_bits(hash64(stream_key(self.seed, Stream.DIVISION), users), 16)
+        ends = torch.tensor(self.parameters.share_ends, device=degree.device) * 1024
+        before = ((degree[:, None] * ends - turn[:, None]) + 65_535) >> 16
+        counts = before.diff(dim=1, prepend=torch.zeros_like(before[:, :1]))
+        counts = torch.minimum(counts, sizes[:, :REST] >> 1)
+        return torch.cat([counts, (degree - counts.sum(1))[:, None]], 1)
+
+    def _places(
+        self,
+        tastes: Tastes,
+        sizes: Tensor,
+        counts: Tensor,
+        group: Tensor,
+        place_in_group: Tensor,
+        click: Tensor,
+        kind: Tensor,
+    ) -> Tensor:
+        """The place of each click's item, all different for one user."""
+        starts = torch.nn.functional.pad(self.topics.starts[tastes.topics], (0, 1))
+        start = starts.flatten()[group]
+        size = sizes.flatten()[group]
+        count = counts.flatten()[group]
+        latents = tastes.latents.repeat_interleave(GROUPS, output_size=counts.numel())[group]
+        rank = self._chosen(click, place_in_group, count, size, start, latents, kind == REST)
+        # Slices ascend, but neighbouring ones may end in the same item: each click moves behind
+        # the one before it, and all stay far enough from the end.
+        ahead = group * _APART
+        rank = (rank - place_in_group + ahead).cummax(0).values - ahead + place_in_group
+        rank = torch.minimum(rank, size - count + place_in_group)
+        return self._without_favourites(start + rank, tastes, group, kind)
+
+    def _chosen(
+        self,
+        click: Tensor,
+        place_in_group: Tensor,
+        count: Tensor,
+        size: Tensor,
+        start: Tensor,
+        latents: Tensor,
+        rest: Tensor,
+    ) -> Tensor:
+        """Ranks inside the groups: the best of a few items in each click's slice."""
+        key = stream_key(self.seed, Stream.CANDIDATES)
+        best_rank = best_score = first_rank = click
+        for number in range(self.parameters.candidates):
+            bits = hash64(key, click * self.parameters.candidates + number)
+            point = ((place_in_group << 32) + high_bits(bits, 32)).div(
+                count, rounding_mode="floor"
+            )
+            cell, within = point >> 20, point & (2**20 - 1)
+            knot = self.knots[cell]
+            popular = knot + (((self.knots[cell + 1] - knot) * within) >> 20)
+            rank = (torch.where(rest, point >> 1, popular) * size) >> 31
+            score = self.agreement[self.topics.latents[start + rank] ^ latents] + (bits & 0xFFFF)
+            if number == 0:
+                best_rank, best_score, first_rank = rank, score, rank
+            else:
+                better = score > best_score
+                best_rank = torch.where(better, rank, best_rank)
+                best_score = torch.where(better, score, best_score)
+        # The rest is not counted from a place of its own yet, and is chosen without taste.
+        return torch.where(rest, first_rank, best_rank)
+
+    def _without_favourites(
+        self, place: Tensor, tastes: Tastes, group: Tensor, kind: Tensor
+    ) -> Tensor:
+        """Counts the rest past the places of the user's own topics."""
+        index = (kind == REST).nonzero().squeeze(1)  # the one question to the device
+        user = group[index].div(GROUPS, rounding_mode="floor")
+        own = tastes.topics.sort(dim=1).values[user]
+        moved = place[index]
+        for topic in own.unbind(1):
+            behind = moved >= self.topics.starts[topic]
+            moved = moved + self.topics.sizes[topic] * behind
+        return place.index_copy(0, index, moved)
