@@ -1,0 +1,1 @@
+"""The model: encoders, relation-wise SAGE with Dr, LightGCN, losses and training."""

@@ -1,0 +1,196 @@
+"""Embeddings of all users and items, layer by layer, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks.click_data import ClickData
+from drgcn.recommend.clicks.click_graph import ClickGraph
+from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.click_tree import Side, other, rows_of
+from drgcn.recommend.model.encoded_attributes import ClickAttributes
+from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.neighborhood_encoding import encode_bags, encode_means
+from drgcn.recommend.model.systematic_draw import draw_systematic
+from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.training.streams import stream_key
+
+_SIDES: tuple[Side, Side] = ("user", "item")
+_ROWS = 1 << 17
+_ENTRIES = 1 << 22
+
+Tables = dict[Side, Tensor]
+
+
+@torch.no_grad()
+def embed_all(
+    model: ClickSAGE | LightGCN,
+    data: ClickData | ClickAttributes,
+    graph: ClickGraph,
+    *,
+    fan_outs: Sequence[int] | None = None,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Embeddings ``[users, d]`` and ``[items, d]`` from the clicks of a graph.
+
+    A layer is computed for all nodes before the next, so each vector is computed once. Nodes go
+    through in pieces: beside the tables of two layers, memory holds one piece.
+
+    Args:
+        model: A trained model; its Dr blocks must be frozen.
+        data: The attributes, as they are or prepared.
+        graph: Whose clicks make neighbours; on the device of the model.
+        fan_outs: Neighbours drawn for a node in each layer, from the roots on as in training, with
+            draws that do not depend on anything else. (default: all neighbours, exact)
+        dtype: Of the tables between layers and of the result, float16 to save memory. (default:
+            that of the weights)
+    """
+    if isinstance(model, LightGCN):
+        users, items = model(model.prepare(graph))
+        return (users, items) if dtype is None else (users.to(dtype), items.to(dtype))
+    model.check_frozen()
+    attributes = _prepared(model, data)
+    tables: Tables = {}
+    for number in range(len(model.layers)):
+        tables = _layer(model, number, attributes, tables, graph, fan_outs, dtype)
+    return tables["user"], tables["item"]
+
+
+@torch.no_grad()
+def freeze(
+    model: ClickSAGE,
+    data: ClickData | ClickAttributes,
+    graph: ClickGraph,
+    *,
+    fan_outs: Sequence[int] | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Shows the whole graph to the Dr blocks, layer by layer, and keeps the pooled means.
+
+    Every click counts once on both of its sides, which is what training batches estimate. Without
+    Dr blocks there is nothing to do.
+
+    Args:
+        model: The model, changed in place.
+        data: The attributes, as they are or prepared.
+        graph: The clicks it was trained on.
+        fan_outs: As in :func:`embed_all`.
+        dtype: As in :func:`embed_all`.
+    """
+    if any(layer.needs_means for layer in model.sage_layers):
+        attributes = _prepared(model, data)
+        tables: Tables = {}
+        for number, layer in enumerate(model.sage_layers):
+            layer.freeze({s: _click_mean(model, s, attributes, tables, graph) for s in _SIDES})
+            if number + 1 < len(model.layers):
+                tables = _layer(model, number, attributes, tables, graph, fan_outs, dtype)
+    model.frozen.fill_(True)
+
+
+def _prepared(model: ClickSAGE, data: ClickData | ClickAttributes) -> ClickAttributes:
+    return data if isinstance(data, ClickAttributes) else model.prepare(data)
+
+
+def _layer(
+    model: ClickSAGE,
+    number: int,
+    attributes: ClickAttributes,
+    tables: Tables,
+    graph: ClickGraph,
+    fan_outs: Sequence[int] | None,
+    dtype: torch.dtype | None,
+) -> Tables:
+    """The output of one layer for all nodes, from that of the layer before."""
+    layer = model.sage_layers[number]
+    last = number + 1 == len(model.layers)
+    weights = layer.folded(layer.gate_vectors(layer.frozen_means()))
+    if fan_outs is not None and len(fan_outs) != len(model.layers):
+        raise InputError(
+            f"Expected a fan-out for each of {len(model.layers)} layers; found {list(fan_outs)}."
+        )
+    # The first layer reads the deepest level of a tree.
+    count = None if fan_outs is None else fan_outs[len(model.layers) - 1 - number]
+    out: Tables = {}
+    for side in _SIDES:
+        rows = rows_of(graph, side)
+        width = layer.bias[side].numel()
+        kind = dtype or layer.bias[side].dtype
+        out[side] = torch.empty(rows.num_rows, width, dtype=kind, device=rows.col.device)
+        for piece in _pieces(rows):
+            own = _own(model, side, attributes, tables, piece)
+            mean = _mean(model, other(side), attributes, tables, rows, piece, count, number)
+            found = layer.apply_weights(weights[side], own, mean)
+            out[side][piece] = (model.finished(found) if last else F.relu(found)).to(kind)
+    return out
+
+
+def _own(
+    model: ClickSAGE, side: Side, attributes: ClickAttributes, tables: Tables, piece: slice
+) -> Tensor:
+    if tables:
+        return tables[side][piece].to(model.encoder(side).table.dtype)
+    nodes = torch.arange(piece.start, piece.stop, device=attributes[side].numeric.device)
+    return encode_means(model.encoder(side), attributes[side], nodes[:, None])
+
+
+def _mean(
+    model: ClickSAGE,
+    side: Side,
+    attributes: ClickAttributes,
+    tables: Tables,
+    rows: CSRGraph,
+    piece: slice,
+    count: int | None,
+    number: int,
+) -> Tensor:
+    """Means over the neighbours, on ``side``, of a piece of the rows."""
+    encoder = model.encoder(side)
+    kind = encoder.table.dtype
+    if count is not None:
+        key = torch.tensor(stream_key(number, "batches"), device=rows.col.device)
+        nodes = torch.arange(piece.start, piece.stop, device=rows.col.device)
+        drawn = draw_systematic(rows, nodes, count, key, piece.start)
+        if not tables:
+            return encode_means(encoder, attributes[side], drawn)
+        # A draw is either complete or empty: a node without neighbours has a mean of zero.
+        somebody = drawn[:, :1] < rows.num_cols
+        bags = F.embedding_bag(torch.where(somebody, drawn, 0), tables[side], mode="mean")
+        return torch.where(somebody, bags.to(kind), 0)
+    ends = rows.rowptr[piece.start : piece.stop + 1]
+    begin, end = int(ends[0]), int(ends[-1])
+    nodes, offsets = rows.col[begin:end].long(), (ends[:-1] - begin).long()
+    if not tables:
+        return encode_bags(encoder, attributes[side], nodes, offsets)
+    return F.embedding_bag(nodes, tables[side], offsets, mode="mean").to(kind)
+
+
+def _click_mean(
+    model: ClickSAGE, side: Side, attributes: ClickAttributes, tables: Tables, graph: ClickGraph
+) -> Tensor:
+    """The mean of a layer's input over clicks: every node as often as it was clicked or clicks."""
+    rows = rows_of(graph, side)
+    width = tables[side].size(1) if tables else model.encoder(side).out_channels
+    total = torch.zeros(width, dtype=torch.float64, device=rows.col.device)
+    for begin in range(0, rows.num_rows, _ROWS):
+        piece = slice(begin, min(begin + _ROWS, rows.num_rows))
+        own = _own(model, side, attributes, tables, piece)
+        degree = rows.rowptr[piece.start : piece.stop + 1].diff()
+        total += torch.mv(own.t(), degree.to(own.dtype)).double()
+    return (total / max(rows.num_entries, 1)).to(model.encoder(side).table.dtype)
+
+
+def _pieces(rows: CSRGraph) -> Iterator[slice]:
+    """Ranges of rows with a bounded number of entries, but for single rows that have more."""
+    ends = rows.rowptr[1:].cpu()
+    begin = 0
+    while begin < rows.num_rows:
+        before = int(rows.rowptr[begin])
+        last = int(torch.searchsorted(ends, torch.tensor(before + _ENTRIES), right=True))
+        end = min(max(last, begin + 1), begin + _ROWS, rows.num_rows)
+        yield slice(begin, end)
+        begin = end

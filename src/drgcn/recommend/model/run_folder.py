@@ -1,0 +1,101 @@
+"""A trained model as a folder: weights, settings, history, record."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.model.attribute_summary import AttributeSummary
+from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.lightgcn import LightGCN
+
+WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
+HISTORY, RECORD = "history.json", "record.json"
+CHECKPOINT = "checkpoint.safetensors"
+_POINTS = 1000
+
+
+def save_run(
+    folder: Path | str,
+    model: ClickSAGE | LightGCN,
+    settings: dict[str, Any],
+    losses: Tensor,
+    record: dict[str, Any],
+) -> Path:
+    """Writes a run. Settings come last: a folder that has them is complete.
+
+    Args:
+        folder: Where to.
+        model: The trained model.
+        settings: How it was trained, on what.
+        losses: Loss of every step; at most a thousand means of them are kept.
+        record: Versions, hardware, hash of the data, seconds.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.cpu().contiguous() for name, value in model.state_dict().items()}
+    partial = folder / f"{WEIGHTS}.partial"
+    save_file(weights, partial)
+    partial.replace(folder / WEIGHTS)
+    stride = -(-losses.numel() // _POINTS) or 1
+    points = [
+        {"step": min(at + stride, losses.numel()), "loss": float(losses[at : at + stride].mean())}
+        for at in range(0, losses.numel(), stride)
+    ]
+    _write(folder / HISTORY, points)
+    _write(folder / RECORD, record)
+    _write(folder / SETTINGS, {"model": describe(model), "training": settings})
+    return folder
+
+
+def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
+    """The model of a folder that :func:`save_run` wrote, ready to embed, and its settings."""
+    folder = Path(folder)
+    try:
+        facts = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        model = build(facts["model"])
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise InputError(
+            f"Expected a folder that `drgcn recommend train` wrote to the end; found {folder} "
+            f"({error}). Run the training again: it goes on where it was."
+        ) from None
+    return model.eval(), facts
+
+
+def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
+    """What :func:`build` needs to make such a model."""
+    if isinstance(model, LightGCN):
+        return {"kind": "lightgcn", **model.settings}
+    return {
+        "kind": "sage",
+        "users": model.encoder("user").summary.to_json(),
+        "items": model.encoder("item").summary.to_json(),
+        **model.settings,
+    }
+
+
+def build(description: dict[str, Any]) -> ClickSAGE | LightGCN:
+    """A model as :func:`describe` described it, with fresh weights."""
+    options = dict(description)
+    kind = options.pop("kind")
+    if kind == "lightgcn":
+        return LightGCN(**options)
+    users, items = (AttributeSummary.from_json(options.pop(side)) for side in ("users", "items"))
+    return ClickSAGE(users, items, **options)
+
+
+def _write(path: Path, content: Any) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
