@@ -106,6 +106,19 @@ def test_variants_stand_against_plain(make_record):
     assert "| gcn + batch norm | 86.00 ± 7.07 | +1.00 [+1.00, +1.00] |" in batch
 
 
+def test_variants_of_other_models_stand_against_their_own_plain(make_record):
+    rows = [
+        *(make_record([0.8, 0.9]), make_record([0.81, 0.91], reweight="dr")),
+        *(make_record([0.5, 0.6], epochs=9), make_record([0.52, 0.62], epochs=9, reweight="dr")),
+        make_record([0.3, 0.4], epochs=7, reweight="dr"),
+    ]
+    lines = [line.split(" | ") for line in variant_table(rows).splitlines()[2:]]
+    over = {cells[1]: cells[3] for cells in lines}
+    assert over["gcn + dr"].startswith("+1.00")
+    assert over["gcn + dr (epochs 9)"].startswith("+2.00")
+    assert over["gcn + dr (epochs 7)"] == ""
+
+
 def test_what_was_tried_is_ordered_by_model_and_validation(make_record):
     def tried(model, val, **changes):
         record = make_record([0.8, 0.9])

@@ -38,7 +38,7 @@ def merge(records: Sequence[RunRecord]) -> list[Row]:
 
 def record_rows(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
     """Test accuracy beside the published number, one row per experiment."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for record, seeds in merge(records):
         name = (data_name(record), str(record.data["split"]), row_name(record))
         k, device = k_words(summarize(seeds).k), str(record.environment["device"])
@@ -82,15 +82,16 @@ def gate_table(records: Sequence[RunRecord]) -> str:
 
 
 def variant_table(records: Sequence[RunRecord]) -> str:
-    """One model on one set with what can stand in front of its layers, each against plain."""
+    """Models with what can stand in front of their layers, each against the same one plain."""
     lines = [
         "| dataset | model | test accuracy % | over plain [95 %] | K per layer | seeds |",
         "|---|---|---|---|---|---|",
     ]
     rows = merge(records)
-    plain = {record.data["name"]: seeds for record, seeds in rows if _is_plain(record)}
+    plain = {_bare(record): seeds for record, seeds in rows if _is_plain(record)}
     for record, seeds in rows:
-        over = "" if _is_plain(record) else str(gain(seeds, plain[record.data["name"]]))
+        base = plain.get(_bare(record))
+        over = "" if _is_plain(record) or base is None else str(gain(seeds, base))
         cells = [data_name(record), row_name(record), _accuracy(seeds, 2), over]
         cells += [k_words(summarize(seeds).k), str(len(seeds))]
         lines.append("| " + " | ".join(cells) + " |")
@@ -161,6 +162,12 @@ def _accuracy(seeds: dict[int, SeedResult], digits: int = 1) -> str:
 def _is_plain(record: RunRecord) -> bool:
     ran = record.experiment
     return ran.norm is None and ran.reweight is None and not ran.pre_activation
+
+
+def _bare(record: RunRecord) -> str:
+    """The same training on the same data with nothing in front of the layers."""
+    ran = replace(record.experiment, norm=None, reweight=None, pre_activation=False)
+    return ran.identity(record.data["content_hash"])
 
 
 def _model(record: RunRecord) -> tuple[int, bool]:
