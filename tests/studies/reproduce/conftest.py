@@ -6,8 +6,11 @@ from drgcn.studies.reproduce.job import run_job
 
 from .small_plan import small_jobs, without_times
 
-# Processes that tests kill are forked from one that has read everything already.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["drgcn.studies.reproduce.job"])
+# Most worker processes of tests are forked from one that has imported everything already: a
+# spawned one takes seconds to start.
+multiprocessing.get_context("forkserver").set_forkserver_preload(
+    ["drgcn.studies.reproduce.worker"]
+)
 
 
 @pytest.fixture(scope="session")

@@ -92,5 +92,5 @@ def main(out: Path, workers: int, **settings: int) -> None:
 
 
 if __name__ == "__main__":
-    epochs = {"epochs": int(word) for word in sys.argv[3:]}
-    main(Path(sys.argv[1]), int(sys.argv[2]), **epochs)
+    folder, number, *rest = sys.argv[1:]
+    main(Path(folder), int(number), **({"epochs": int(rest[0])} if rest else {}))

@@ -15,10 +15,16 @@ from drgcn.studies.run_record import load_records
 from .small_plan import experiment, small_jobs, without_times
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_records_are_the_same_whatever_the_number_of_workers(workers, tmp_path, uninterrupted):
+def runner(workers=1, threads=1):
+    return ProcessRunner(workers, threads, start="forkserver")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: runner(1), lambda: runner(2), lambda: ProcessRunner(2, threads=1)]
+)
+def test_records_are_the_same_whatever_the_number_of_workers(make, tmp_path, uninterrupted):
     jobs = small_jobs()
-    reports = list(ProcessRunner(workers, threads=1)(jobs, tmp_path))
+    reports = list(make()(jobs, tmp_path))
     assert sorted(report.job.key for report in reports) == sorted(job.key for job in jobs)
     assert all(report.trained == (0, 1, 2, 3, 4) for report in reports)
     assert without_times(tmp_path) == uninterrupted
@@ -36,7 +42,7 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
     bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))
     stock = take_stock([bad, good], [])
     with ProgressView(stock.todo) as view:
-        reports, ending = run_suite(stock, tmp_path, ProcessRunner(1, threads=3), view=view)
+        reports, ending = run_suite(stock, tmp_path, runner(threads=3), view=view)
     assert ending == "finished"
     assert {r.job.key: r.error is None for r in reports} == {bad.key: False, good.key: True}
     (record,) = load_records(tmp_path)
@@ -62,7 +68,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(tmp_path):
                 process.kill()
 
     jobs = [once, twice, never]
-    reports = {r.job.key: r for r in ProcessRunner(1)(jobs, tmp_path, watch=kill)}
+    reports = {r.job.key: r for r in runner()(jobs, tmp_path, watch=kill)}
     assert set(deaths.values()) == {0}
     assert list(reports) == [never.key, once.key, twice.key]
     assert [(r.attempts, r.trained) for r in reports.values()] == [(1, (0,)), (2, (0,)), (2, ())]
@@ -77,7 +83,7 @@ def test_an_interruption_ends_the_workers(tmp_path):
     stock = take_stock([Job(experiment(epochs=2000), None, (0,))], [])
     view = ProgressView(stock.todo)
     view.moved = interrupt
-    assert run_suite(stock, tmp_path, ProcessRunner(1), view=view) == ([], "interrupted")
+    assert run_suite(stock, tmp_path, runner(), view=view) == ([], "interrupted")
     assert not multiprocessing.active_children()
     assert not list(tmp_path.rglob("*.partial"))
 

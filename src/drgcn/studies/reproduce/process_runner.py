@@ -12,7 +12,7 @@ from drgcn.studies.reproduce.backend import Watch
 from drgcn.studies.reproduce.job import Job
 from drgcn.studies.reproduce.job_queue import JobQueue, Turn
 from drgcn.studies.reproduce.job_report import JobReport
-from drgcn.studies.reproduce.worker import Surroundings, Worker, stop
+from drgcn.studies.reproduce.worker import StartMethod, Surroundings, Worker, stop
 
 _ATTEMPTS = 2
 _MEMORY = ("MemoryError", "OutOfMemoryError", "AcceleratorError")
@@ -30,10 +30,12 @@ class ProcessRunner:
         workers: How many jobs run at once.
         threads: CPU threads of each; its share of the cores if not given. Sums of many numbers
             may be rounded differently with another number of threads.
+        start: How processes are started, see :mod:`multiprocessing`.
     """
 
     workers: int = 1
     threads: int | None = None
+    start: StartMethod = "spawn"
 
     @property
     def threads_each(self) -> int:
@@ -50,7 +52,7 @@ class ProcessRunner:
         watch: Watch | None = None,
     ) -> Iterator[JobReport]:
         """Yields one report per job, see :class:`~drgcn.studies.reproduce.backend.RunJobs`."""
-        around = Surroundings(out.absolute(), data_root, device, self.threads_each)
+        around = Surroundings(out.absolute(), data_root, device, self.threads_each, self.start)
         tell = watch or (lambda job, share: None)
         queue = JobQueue(jobs)
         team: list[Worker] = []

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from drgcn.studies.reproduce.backend import attempt
 from drgcn.studies.reproduce.job_lock import JobBusyError
 from drgcn.studies.reproduce.job_queue import Turn
 from drgcn.studies.reproduce.job_report import JobReport
 
+StartMethod = Literal["spawn", "forkserver"]
 _GRACE = 5.0  # seconds to clear up in, before a worker is killed
 
 
@@ -32,6 +33,7 @@ class Surroundings:
     data_root: Path | None
     device: str
     threads: int
+    start: StartMethod = "spawn"
 
 
 class Worker:
@@ -44,8 +46,8 @@ class Worker:
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
-        # Spawned, not forked: a copy of a process that has threads or CUDA in use may hang.
-        context = multiprocessing.get_context("spawn")
+        # Never a copy of this process, which has threads and may have CUDA in use: it may hang.
+        context: Any = multiprocessing.get_context(surroundings.start)
         self.line, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, surroundings), daemon=True)
         with _deaf_to_interrupts():
@@ -119,15 +121,18 @@ def _serve(line: Connection, around: Surroundings) -> None:
     import torch
 
     torch.set_num_threads(around.threads)
-    while True:
-        try:
+    try:
+        while True:
             turn = line.recv()
             line.send(_take(turn, line, around))
-        except (EOFError, OSError):
-            return  # the runner is gone
-        if around.device.startswith("cuda"):
-            gc.collect()
-            torch.cuda.empty_cache()  # others on the same device may need it
+            if around.device.startswith("cuda"):
+                gc.collect()
+                torch.cuda.empty_cache()  # others on the same device may need it
+    except (EOFError, OSError):
+        pass  # the runner is gone, or has no more work
+    finally:
+        # On its way out already: being told once more would only print a traceback.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _take(turn: Turn, line: Connection, around: Surroundings) -> JobReport | None:
