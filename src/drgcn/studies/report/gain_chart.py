@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from drgcn.studies.gain.cluster_correlation import FEWEST, correlate
 from drgcn.studies.report.gate_tests import GateTest
-from drgcn.studies.report.svg_chart import Axis, Chart
+from drgcn.studies.report.svg_chart import WIDTH, Axis, Chart
 
 _NAMED = 6
+_LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
 
 
 def with_k(tests: Sequence[GateTest]) -> list[GateTest]:
@@ -33,12 +34,10 @@ def gain_chart(points: Sequence[GateTest]) -> str:
         ends = max(gain.low, chart.y.low), min(gain.high, chart.y.high)
         chart.bar((point.k[0], point.k[0]), ends, f"whisker {kind}")
     for point, gain in zip(points, gains, strict=True):
-        kind = point.sign + (" hollow" if point.synthetic else "")
+        look = point.sign + (" hollow" if point.synthetic else "")
         where = f"{point.dataset}, {point.split}, {point.model}"
-        chart.dot(point.k[0], gain.mean, kind, f"{where}: K {point.k[0]:.2f}, {gain}", radius=3.5)
-    for point in _farthest(points):
-        left = across.share(point.k[0]) > 0.5
-        chart.words(point.k[0], point.test.gain.mean, point.name, "end" if left else "start")
+        chart.dot(point.k[0], gain.mean, look, f"{where}: K {point.k[0]:.2f}, {gain}", radius=3.5)
+    _name_farthest(chart, points)
     return chart.svg()
 
 
@@ -57,6 +56,22 @@ def correlation_words(points: Sequence[GateTest]) -> str:
         f"replacement; p = {found.p:.2f} by exchanging them). Each dataset counts once. If small "
         f"K helped, it would be below zero."
     )
+
+
+def _name_farthest(chart: Chart, points: Sequence[GateTest]) -> None:
+    """Names beside the farthest points, on the side where fewer points and names are hidden."""
+    taken = [chart.place(point.k[0], point.test.gain.mean) for point in points]
+    for point in _farthest(points):
+        x, y = chart.place(point.k[0], point.test.gain.mean)
+        width = _LETTER * len(point.name)
+        hidden = {}
+        for side, left in (("start", x + 4), ("end", x - 4 - width)):
+            inside = [left < at < left + width and abs(up - y) < _LINE for at, up in taken]
+            hidden[side] = sum(inside) + 100 * (not 0 < left < WIDTH - width)
+        side = min(hidden, key=lambda each: hidden[each])
+        chart.words(point.k[0], point.test.gain.mean, point.name, side)
+        left = x + 4 if side == "start" else x - 4 - width
+        taken += [(left + share * width, y) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
 
 
 def _farthest(points: Sequence[GateTest]) -> list[GateTest]:

@@ -58,7 +58,7 @@ class Axis:
                 if len(found) > 2:
                     break
             return found
-        rough = (self.high - self.low) / 5
+        rough = (self.high - self.low) / 6
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= rough * 0.999)
         first = math.ceil(self.low / step)
@@ -100,6 +100,10 @@ class Chart:
     def bar(self, x: tuple[float, float], y: tuple[float, float], kind: str) -> None:
         """A straight line between two places."""
         self._parts.append(f'<path class="{kind}" d="M{self._points(x, y)}"/>')
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point lies in the picture, from its upper left corner."""
+        return self._across(x), self._up(y)
 
     def words(self, x: float, y: float, words: str, anchor: str = "start") -> None:
         """Words beside a place."""
