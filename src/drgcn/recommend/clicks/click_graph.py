@@ -30,6 +30,20 @@ class ClickGraph:
     by_item: CSRGraph
     days: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        one, other = self.by_user, self.by_item
+        sizes = (one.num_rows, one.num_cols, one.num_entries)
+        if sizes != (other.num_cols, other.num_rows, other.num_entries):
+            raise InputError(
+                f"Expected {sizes} users, items and clicks from both sides; found "
+                f"{(other.num_cols, other.num_rows, other.num_entries)} by item."
+            )
+        if self.days is not None and self.days.shape != one.col.shape:
+            raise InputError(
+                f"Expected one day for each of {one.num_entries} clicks; found "
+                f"{self.days.numel()}."
+            )
+
     @classmethod
     def from_pairs(
         cls,

@@ -76,8 +76,8 @@ class AttributeColumn:
         value = _number_sql(table, name)
         # FLOAT ends at 3.4e38: what lies beyond would be written as infinite.
         (infinite,) = shop.row(
-            f"SELECT count(*) FROM {table.name} WHERE abs({value}) > 3.4028234e38 "
-            f"AND NOT isnan({value})"
+            f"SELECT count(*) FILTER (abs({value}) > 3.4028234e38 AND NOT isnan({value})) "
+            f"FROM {table.name}"
         )
         if infinite:
             raise InputError(

@@ -88,10 +88,12 @@ def _seconds(column: str, kind: str) -> str:
 
 def _refuse_unreadable(shop: Workshop, table: SourceTable, name: str, value: str) -> None:
     column = quoted(name)
-    bad = f"({value} IS NULL OR NOT isfinite({value}))"
+    # FILTER and not WHERE: parquet's statistics leave out NaN, and DuckDB believes them so far as
+    # to skip rows that could not satisfy a WHERE.
+    bad = f"FILTER ({value} IS NULL OR NOT isfinite({value}))"
     count, example = shop.row(
-        f"SELECT count(*), any_value(coalesce(CAST({column} AS VARCHAR), 'nothing')) "
-        f"FROM {table.name} WHERE {bad}"
+        f"SELECT count(*) {bad}, any_value(coalesce(CAST({column} AS VARCHAR), 'nothing')) {bad} "
+        f"FROM {table.name}"
     )
     if count:
         raise InputError(

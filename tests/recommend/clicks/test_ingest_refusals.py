@@ -1,0 +1,168 @@
+"""Tables that cannot be used: one sentence each, and nothing is left behind."""
+
+import builtins
+import math
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks import IngestSettings, ingest
+
+from .tables import START, write_csv, write_parquet
+
+pytest.importorskip("duckdb")
+
+NAMES = ("user", "item", "time")
+GOOD = [("a", 1, START), ("b", 2, START + 100_000)]
+
+
+def refused(tmp_path, words, clicks, **arguments):
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=words) as caught:
+        ingest(clicks, tmp_path / "out", **arguments)
+    assert "\n" not in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("column", NAMES)
+def test_a_missing_column(tmp_path, column):
+    names = [name if name != column else "other" for name in NAMES]
+    path = write_csv(tmp_path / "c.csv", names, GOOD)
+    words = f"Expected a column '{column}' in .*; found .*'other'.* Name it with --{column}"
+    refused(tmp_path, words, path)
+
+
+@pytest.mark.parametrize("bad", ["soon", "", "nan", "2024-13-45", "inf"])
+def test_times_that_cannot_be_read(tmp_path, bad):
+    path = write_csv(tmp_path / "c.csv", NAMES, [*GOOD, ("c", 3, bad)])
+    refused(tmp_path, "found 1 rows without a readable one, such as", path)
+
+
+def test_times_that_are_nan_in_parquet(tmp_path):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, [("a", 1, 1.0), ("b", 2, math.nan)])
+    refused(tmp_path, "found 1 rows without a readable one, such as 'nan'", path)
+    path = write_parquet(tmp_path / "c.parquet", NAMES, [("a", 1, 1.0), ("b", 2, None)])
+    refused(tmp_path, "such as 'nothing'", path)
+
+
+def test_times_too_far_apart(tmp_path):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, [*GOOD, ("c", 3, START * 9)])
+    refused(tmp_path, "days that fit 16 bits; found 0 to 157", path)
+
+
+def test_empty_files(tmp_path):
+    (tmp_path / "c.csv").write_text("")
+    refused(tmp_path, "a line of column names in .*; it is empty", tmp_path / "c.csv")
+    path = write_csv(tmp_path / "c.csv", NAMES, [])
+    refused(tmp_path, "at least one row in .*; it is empty", path)
+    table = pa.table({"user": pa.array([], pa.int64()), "item": pa.array([], pa.int64())})
+    parquet.write_table(table, tmp_path / "c.parquet")
+    settings = IngestSettings(time=None)
+    refused(tmp_path, "at least one row", tmp_path / "c.parquet", settings=settings)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 20, -5])
+def test_a_truncated_parquet(tmp_path, kept):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, GOOD * 100)
+    path.write_bytes(path.read_bytes()[:kept])
+    refused(tmp_path, "a whole parquet file; .* is cut off or damaged", path)
+
+
+def test_a_parquet_damaged_inside(tmp_path):
+    rows = [(f"user {k}", k, START + k) for k in range(5000)]
+    path = write_parquet(tmp_path / "c.parquet", NAMES, rows)
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)
+    path.write_bytes(content)
+    refused(tmp_path, "The tables cannot be read", path)
+
+
+def test_lines_of_the_wrong_length(tmp_path):
+    path = write_csv(tmp_path / "c.csv", NAMES, [*GOOD, ("c", 3), *GOOD])
+    refused(tmp_path, "The tables cannot be read: .*[Ll]ine: 4", path)
+
+
+def test_sources_that_are_none(tmp_path):
+    refused(tmp_path, "Expected a table at .*nowhere", tmp_path / "nowhere.csv")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path, "Expected parquet or CSV files in", tmp_path / "empty")
+    one = write_csv(tmp_path / "c.csv", NAMES, GOOD)
+    two = write_parquet(tmp_path / "c.parquet", NAMES, GOOD)
+    refused(tmp_path, "all .parquet or all .csv", [one, two])
+    other = write_csv(tmp_path / "d.csv", NAMES[::-1], GOOD)
+    refused(tmp_path, "Expected the columns of .*c.csv in .*d.csv too", [one, other])
+    twice = write_csv(tmp_path / "e.csv", ("user", "item", "User"), GOOD)
+    refused(tmp_path, "different column names", twice)
+    (tmp_path / "f.csv").write_bytes(b"us\xe9r,item\n")
+    refused(tmp_path, "Expected UTF-8", tmp_path / "f.csv")
+    (tmp_path / "out").mkdir()
+    refused(tmp_path, "is there already", one)
+
+
+def test_ids_that_cannot_be(tmp_path):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, [(1.0, 1, START), (2.0, 2, START)])
+    refused(tmp_path, "whole numbers or text in 'user' of .*; found DOUBLE", path)
+    path = write_csv(tmp_path / "c.csv", NAMES, [*GOOD, ("", 3, START)])
+    refused(tmp_path, "an id in every row of 'user' .*; 1 of 3 rows have none", path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "words"),
+    [
+        ([("a", 1), ("a", 2)], {}, "one row for each 'user' in .*; 'a' has 2"),
+        ([("a", "x"), ("b", 2)], {"numeric": ("age",)}, "numbers in 'age' .*such as 'x'"),
+        ([("a", 1e39), ("b", 2)], {}, "finite numbers in 'age' .*; 1 rows"),
+        ([("a", "-inf"), ("b", 2)], {}, "finite numbers in 'age' .*; 1 rows"),
+        ([("a", 1)], {"user_key": "id"}, "a column 'id' in .*--user-key"),
+        ([], {}, "at least one row"),
+    ],
+)
+def test_attributes_that_cannot_be_used(tmp_path, rows, settings, words):
+    path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
+    users = write_csv(tmp_path / "users.csv", ("user", "age"), rows)
+    refused(tmp_path, words, path, users=users, settings=IngestSettings(**settings))
+
+
+def test_attributes_that_are_lists(tmp_path):
+    path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
+    table = pa.table({"user": ["a"], "tags": [["x", "y"]]})
+    parquet.write_table(table, tmp_path / "users.parquet")
+    words = "numbers or texts in 'tags' .*--ignore"
+    refused(tmp_path, words, path, users=tmp_path / "users.parquet")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"time_unit": "week"}, "a time unit of auto"),
+        ({"memory": "lots"}, "memory such as 4GB"),
+        ({"threads": 0}, "at least one thread"),
+        ({"user": "item"}, "different columns"),
+        ({"numeric": ("a",), "category": ("a",)}, "found both for a"),
+    ],
+)
+def test_settings_that_cannot_be(settings, words):
+    with pytest.raises(InputError, match=words):
+        IngestSettings(**settings)
+
+
+def test_too_little_memory_is_said(tmp_path):
+    rows = [(k, k % 77, START + k) for k in range(200_000)]
+    path = write_parquet(tmp_path / "c.parquet", NAMES, rows)
+    settings = IngestSettings(memory="1MB", threads=1)
+    refused(tmp_path, "Expected the work to fit 1MB.*--memory", path, settings=settings)
+
+
+def test_duckdb_is_named_if_it_is_not_there(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "duckdb":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
+    monkeypatch.setattr(builtins, "__import__", without)
+    refused(tmp_path, r"pip install 'drgcn\[recommend\]'", path)
