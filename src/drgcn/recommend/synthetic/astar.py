@@ -36,7 +36,7 @@ def generate_astar(
     The same fraction, seed and parameters give the same bits on every device and for every chunk.
 
     Args:
-        fraction: Share of the full numbers of users, items and clicks, 1e-5 to 1.
+        fraction: Share of the full numbers of users, items and clicks, 1e-4 to 1.
         seed: Seed of everything, from 0 on.
         device: Where to draw, and where the result lies.
         chunk: Users or items drawn at once. (default: by device)

@@ -8,7 +8,8 @@ from typing import Final
 
 from drgcn.errors import InputError
 
-_LEAST_FRACTION: Final = 1e-5
+_LEAST_FRACTION: Final = 1e-4
+_LEAST_ITEMS: Final = 64
 _SHARE_UNIT: Final = 64
 
 
@@ -68,6 +69,10 @@ class AstarParameters:
                 f"Expected a fraction from {_LEAST_FRACTION:.0e} to 1; found {fraction!r}."
             )
         items = round(self.items * fraction)
+        if items < _LEAST_ITEMS:
+            raise InputError(
+                f"Expected at least {_LEAST_ITEMS} items; found {items}. Take a larger fraction."
+            )
         return AstarSizes(
             users=round(self.users * fraction),
             items=items,
