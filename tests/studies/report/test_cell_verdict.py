@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from drgcn.errors import DrgcnWarning
 from drgcn.studies.report.cell_rows import CellRows
 from drgcn.studies.report.cell_verdict import count_verdicts, judge, judge_table
+from drgcn.studies.report.failed_jobs import FailedJobs
 from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overview
 from drgcn.studies.report.printed_difference import printed_difference
+from drgcn.studies.reproduce.failure import Failure
 
 
 @pytest.fixture
@@ -99,6 +102,22 @@ def test_of_two_contents_the_one_with_more_seeds_counts(record, make_cell):
 def test_cells_that_cannot_be_run_say_why(make_cell, make_table):
     cell = make_cell(job=None, reason="the data is private")
     assert judge(make_table(cell), cell, CellRows([])).words == "not run: the data is private"
+
+
+def test_a_job_that_failed_is_the_reason(make_cell, make_table, tmp_path):
+    cell = make_cell()
+    ran = cell.job.experiment
+    failure = Failure("cora", ran.to_dict(), "row", [0], "out of memory", "", 2, "today", {})
+    (tmp_path / "failures").mkdir()
+    failure.save(tmp_path / "failures" / "a.json")
+    rows = CellRows([], FailedJobs(tmp_path))
+    found = judge(make_table(cell), cell, rows)
+    assert found.words == "not run: it failed (out of memory)"
+    other = make_cell(normalize="standard")
+    assert "failed" not in judge(make_table(other), other, rows).words
+    (tmp_path / "failures" / "b.json").write_text("{")
+    with pytest.warns(DrgcnWarning, match="damaged failure"):
+        assert FailedJobs(tmp_path).error(cell.job) == "out of memory"
 
 
 def test_a_gain_is_paired_and_k_is_of_its_layer(record, make_cell):

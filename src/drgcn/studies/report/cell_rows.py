@@ -10,6 +10,7 @@ from dataclasses import replace
 from drgcn.studies.paper.cell_recipe import CellRecipe
 from drgcn.studies.paper.table_cell import TableCell
 from drgcn.studies.report.epoch_time import seconds_per_epoch
+from drgcn.studies.report.failed_jobs import FailedJobs
 from drgcn.studies.report.tables import Row, merge
 from drgcn.studies.run_record import RunRecord
 
@@ -25,9 +26,11 @@ class CellRows:
 
     Args:
         records: All records at hand.
+        failed: Jobs that have none because they failed.
     """
 
-    def __init__(self, records: Sequence[RunRecord]) -> None:
+    def __init__(self, records: Sequence[RunRecord], failed: FailedJobs | None = None) -> None:
+        self.failed = failed or FailedJobs()
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for record, seeds in merge(records):
             key = (record.experiment.identity(""), str(record.data.get("normalize")))

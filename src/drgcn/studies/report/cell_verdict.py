@@ -63,7 +63,7 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
     values = tuple(rows.values(cell))
     row = None if cell.job is None else rows.find(cell.job)
     if not values or row is None:
-        return CellVerdict(cell, (), None, "not run", _missing(table, cell))
+        return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     if cell.printed is None:
         return CellVerdict(cell, values, None, "none printed")
     difference = printed_difference(values, cell.printed.mean, cell.printed.std)
@@ -79,7 +79,7 @@ def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerd
     """A count of data has no spread: it is the printed one, or it is not."""
     count = rows.count(cell)
     if count is None or cell.printed is None:
-        return CellVerdict(cell, (), None, "not run", _missing(table, cell))
+        return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     over = count - cell.printed.mean
     verdict: Verdict = "reproduced" if over == 0 else "above" if over > 0 else "below"
     return CellVerdict(cell, (float(count),), Gain(over, over, over), verdict)
@@ -90,7 +90,9 @@ def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
     return {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
 
 
-def _missing(table: PaperTable, cell: TableCell) -> str:
+def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
+    if cell.job is not None and (error := rows.failed.error(cell.job)):
+        return f"it failed ({error})"
     if cell.reason:
         return cell.reason.rstrip(".")
     if cell.job is None:

@@ -10,6 +10,7 @@ from drgcn.studies.paper.paper_table import PaperTable
 from drgcn.studies.report.cell_rows import CellRows
 from drgcn.studies.report.comparison_block import ComparisonBlock, comparison_block
 from drgcn.studies.report.epoch_time import epoch_time_table
+from drgcn.studies.report.failed_jobs import FailedJobs
 from drgcn.studies.report.findings import findings
 from drgcn.studies.report.gain_chart import correlation_words, gain_chart, with_k
 from drgcn.studies.report.gate_test_table import gate_test_table
@@ -71,9 +72,9 @@ def contents(
     Args:
         records: Run records.
         tables: Tables of the paper to hold them against.
-        folder: Where the records lie, to look for the wall time of whole suites.
+        folder: Where the records lie, to look for suites and for jobs that failed.
     """
-    judged = judged_tables(tables, CellRows(records))
+    judged = judged_tables(tables, CellRows(records, FailedJobs(folder)))
     families = {against: gate_tests(records, against) for against in BASELINES}
     sections = [
         _where(records, folder),

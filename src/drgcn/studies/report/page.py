@@ -31,7 +31,7 @@ def write_report(
         path: Where to write.
         title: Its heading.
         caveat: What a reader has to know, below every verdict.
-        folder: Where the records lie, to look for the wall time of whole suites.
+        folder: Where the records lie, to look for suites and for jobs that failed.
     """
     whole = contents(records, list(paper_tables().values()), folder)
     return write_page(whole, path, title=title, caveat=caveat)
