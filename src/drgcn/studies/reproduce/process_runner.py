@@ -61,7 +61,7 @@ class ProcessRunner:
                 self._hand_out(queue, team, around, tell)
                 lines = {worker.line: worker for worker in team if worker.turn is not None}
                 for line in wait(list(lines)):
-                    report = self._hear(lines[line], queue, team, device, tell)  # type: ignore[index]
+                    report = self._hear(lines[line], queue, team, device, tell)
                     if report is not None:
                         yield report
         finally:

@@ -1,0 +1,47 @@
+"""What a node of a cluster is asked to do, and what it sends back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.job_report import JobReport
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A job, and all that a node has to know about it.
+
+    Attributes:
+        job: What to run.
+        out: The folder of the records, as the one who asks sees it.
+        sign: Name of a file in that folder: a node that finds it sees the same folder, and works
+            in it. ``None`` if nodes are to work in folders of their own in any case.
+        own: What a folder of the node's own is called. The same for the same job and ``out``,
+            so that a second attempt finds the checkpoint of the first.
+        on_record: Seeds recorded in ``out``, by experiment and data (the identity of records).
+        data_root: Folder of the datasets, if it was given.
+        device: Where to train.
+        threads: CPU threads.
+        source: Hash of the code that asks.
+    """
+
+    job: Job
+    out: Path
+    sign: str | None
+    own: str
+    on_record: Mapping[str, frozenset[int]]
+    data_root: Path | None
+    device: str
+    threads: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a job ended on a node, and its records as text unless they are in ``out`` already."""
+
+    report: JobReport
+    records: tuple[str, ...] = ()
