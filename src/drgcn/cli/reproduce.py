@@ -15,6 +15,7 @@ from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
 if TYPE_CHECKING:
     from drgcn.studies.reproduce.filled_table import Results
     from drgcn.studies.reproduce.process_runner import ProcessRunner
+    from drgcn.studies.reproduce.ray_runner import RayRunner
     from drgcn.studies.reproduce.request import Request
     from drgcn.studies.reproduce.stock import Stock
 
@@ -42,6 +43,14 @@ def reproduce(
         typer.Option(min=1, help="CPU threads of each job.", show_default="its share of cores"),
     ] = None,
     device: Device = "auto",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Run on a Ray cluster: auto, HOST:PORT of its head, or local (docs/cluster.md). "
+            "There --jobs is how many jobs share a GPU.",
+            show_default="processes of this machine",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan; train and download nothing.")
     ] = False,
@@ -67,11 +76,16 @@ def reproduce(
         from drgcn.studies.reproduce.request import Request
 
         request = Request.of(tables, seeds, only or [], controls)
-        where = str(use_device(device))
+        where = device if ray_address else str(use_device(device))
         if dry_run:
             print_plan(request, _stock(request, out, data_root, offline=True))
             raise typer.Exit(0)
-        runner = ProcessRunner(jobs, threads)
+        runner: ProcessRunner | RayRunner = ProcessRunner(jobs, threads)
+        if ray_address is not None:
+            from drgcn.studies.reproduce.ray_runner import RayRunner
+
+            runner = RayRunner.at(ray_address, jobs, threads, device)
+            where = runner.device
         use_folder(out)
         code = _run(request, runner, out, where, data_root, offline, (start, started))
     except KeyboardInterrupt:
@@ -83,7 +97,7 @@ def reproduce(
 
 def _run(
     request: Request,
-    runner: ProcessRunner,
+    runner: ProcessRunner | RayRunner,
     out: Path,
     device: str,
     data_root: Path | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from typing import Any
@@ -28,7 +29,6 @@ def connect(address: str, cpus: int) -> None:
     # Ray reads these when it is imported. One round of waiting for a head is half a minute.
     for name, value in (
         ("RAY_USAGE_STATS_ENABLED", "0"),
-        ("RAY_BACKEND_LOG_LEVEL", "error"),
         ("RAY_NUM_REDIS_GET_RETRIES", "1"),
         ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"),
     ):
@@ -48,7 +48,7 @@ def connect(address: str, cpus: int) -> None:
     else:
         _expect_answer(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
     try:
-        ray.init(address, log_to_driver=False, logging_level="ERROR", **how)
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **how)
     except Exception as error:  # Ray raises many kinds: no cluster, another version, no token
         words = " ".join(str(error).split())
         raise InputError(

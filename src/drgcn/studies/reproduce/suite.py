@@ -60,7 +60,11 @@ def run_suite(
 
 def where_it_ran(device: str) -> dict[str, Any]:
     """Versions and hardware, without what is this process's own and not its workers'."""
-    found = environment(torch.device(device))
+    found: dict[str, Any]
+    if device.startswith("cuda") and not torch.cuda.is_available():  # it is the cluster's
+        found = environment(torch.device("cpu")) | {"device": "GPUs of a cluster"}
+    else:
+        found = environment(torch.device(device))
     return {key: value for key, value in found.items() if key != "threads"}
 
 
