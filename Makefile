@@ -7,7 +7,7 @@ DEV := pytest pytest-xdist pytest-timeout hypothesis import-linter ruff mypy
 
 .PHONY: demo test check tables clean
 
-demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download
+demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download; ends in a report
 	$(BIN)/drgcn demo
 
 test: $(VENV)/.installed-dev check  ## lint, types, import arrows, tests

@@ -82,7 +82,7 @@ def test_the_head_counts_what_the_records_hold(records):
 def test_every_part_is_there(records):
     whole = contents(records, list(paper_tables().values()))
     names = [section.name for section in whole.sections]
-    assert names == ["where", "paper", "dr", "gates", "curves", "time", "records"]
+    assert names == ["where", "paper", "dr", "gates", "curves", "time", "records", "reading"]
     tables = {table.name for table in whole.tables}
     assert {"full", "full-not-run", "ppi-not-run", "overview", "dr-plain", "dr-static"} <= tables
     (curves,) = [section for section in whole.sections if section.name == "curves"]
@@ -93,7 +93,8 @@ def test_every_part_is_there(records):
 def test_who_trained_something_else_reads_nothing_of_the_paper(make_record, with_data):
     records = [with_data(make_record([0.8, 0.9], epochs=3))]
     whole = contents(records, list(paper_tables().values()))
-    assert [section.name for section in whole.sections] == ["where", "curves", "time", "records"]
+    names = [section.name for section in whole.sections]
+    assert names == ["where", "curves", "time", "records", "reading"]
     assert len(whole.findings) == 1
 
 
@@ -118,6 +119,7 @@ def test_markdown_has_all_tables(records, tmp_path):
     for table in whole.tables:
         assert f"### {table.title}\n" in text
         assert "| " + " | ".join(table.heads) + " |" in text
+    assert "Welch's method" in text
 
 
 def test_gain_and_k_are_correlated_over_datasets(make_record, with_data):

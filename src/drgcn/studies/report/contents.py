@@ -18,6 +18,7 @@ from drgcn.studies.report.gate_tests import BASELINES, GateTest, gate_tests
 from drgcn.studies.report.k_table import k_table
 from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overview
 from drgcn.studies.report.provenance import device_table, version_words
+from drgcn.studies.report.reading import READING
 from drgcn.studies.report.spectrum import MISSING, spectrum_table
 from drgcn.studies.report.suite_table import suite_table
 from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, record_rows
@@ -85,6 +86,7 @@ def contents(
         _blocks(records),
         Section("time", "Time of an epoch", tables=(epoch_time_table(records),)),
         _all_records(records),
+        Section("reading", "How to read this", READING),
     ]
     return Contents(
         findings=tuple(findings(records, judged, families)),

@@ -12,7 +12,7 @@ def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
     """Writes what a report says, without its pictures; returns the path."""
     parts = [f"# {title}", "\n".join(f"- {sentence}" for sentence in found.findings)]
     for section in found.sections:
-        if section.tables:
+        if section.tables or not (section.charts or section.blocks):
             parts += [f"## {section.title}", *section.words]
             parts += [to_markdown(table) for table in section.tables]
     path.parent.mkdir(parents=True, exist_ok=True)
