@@ -80,9 +80,13 @@ def read_lines(path: Path) -> tuple[_Ints, _Ints, int]:
     starts = np.flatnonzero(~space & np.concatenate([[True], space[:-1]]))
     if not len(starts):
         raise InputError(f"Expected lines of a user and items in {path}; it is empty.")
+    ends = np.flatnonzero(~space & np.concatenate([space[1:], [True]]))
+    if len(long := np.flatnonzero(ends - starts >= 18)):
+        line = int((text[: starts[long[0]]] == 10).sum()) + 1
+        raise InputError(f"Expected numbers of at most 18 digits in line {line} of {path}.")
     numbers = np.fromstring(raw.decode("ascii"), dtype=np.int64, sep=" ")
-    line = np.cumsum(text == 10)[starts]
-    first = np.concatenate([[True], line[1:] != line[:-1]])
+    lines = np.cumsum(text == 10)[starts]
+    first = np.concatenate([[True], lines[1:] != lines[:-1]])
     users = numbers[first][np.cumsum(first) - 1]
     return users[~first], numbers[~first], int(numbers[first].max())
 

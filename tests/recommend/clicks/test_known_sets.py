@@ -1,0 +1,127 @@
+"""The published sets: as counted by their publishers, and small files of the same form."""
+
+import csv
+
+import pytest
+import torch
+
+from drgcn.errors import InputError, MissingDataError
+from drgcn.recommend.clicks import ClickData, ClickSplit, load_clicks
+
+from .tables import clicks_of
+from .test_text_layout import literal_lines
+
+SIZES = {  # users, items, clicks seen, clicks to find
+    "gowalla": (29_858, 40_981, 810_128, 217_242),
+    "amazon-book": (70_679, 24_915, 652_514, 193_920),
+    "movielens-1m": (6_039, 3_628, 671_630, 164_848),
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", SIZES)
+def test_official_splits(real, real_root, name):
+    data = real(name)
+    split = ClickSplit.official(data)
+    sizes = (data.graph.num_users, data.graph.num_items)
+    assert (*sizes, split.train.num_clicks, split.targets.num_clicks) == SIZES[name]
+    pairs = set(literal_lines(real_root / "recommend" / name / "test.txt"))
+    assert set(clicks_of(split.targets)) == pairs
+
+
+@pytest.mark.data
+def test_movielens_100k(real, real_root):
+    data = real("movielens-100k")
+    folder = real_root / "recommend" / "movielens-100k"
+    with (folder / "ml-100k.inter").open() as file:
+        ratings = [
+            (int(u), int(i), int(t)) for u, i, _, t in list(csv.reader(file, delimiter="\t"))[1:]
+        ]
+    zero = min(time for _, _, time in ratings) // 86_400
+    users, items = data.user_ids.to_pylist(), data.item_ids.to_pylist()
+    found = {
+        (users[user], items[item]): day for (user, item), day in clicks_of(data.graph).items()
+    }
+    assert found == {(user, item): time // 86_400 - zero for user, item, time in ratings}
+    with (folder / "ml-100k.user").open() as file:
+        people = {int(row[0]): row for row in list(csv.reader(file, delimiter="\t"))[1:]}
+    genders, occupations = (values.to_pylist() for values in data.users.category_values)
+    for place in range(0, 943, 31):
+        _, age, gender, occupation, _ = people[users[place]]
+        assert data.users.numeric[place].tolist() == [float(age)]
+        first, second = data.users.categories[place].tolist()
+        assert (genders[first], occupations[second]) == (gender, occupation)
+    toys = items.index(1)
+    names = [
+        name
+        for name, value in zip(data.items.numeric_names, data.items.numeric[toys], strict=True)
+        if value == 1
+    ]
+    assert data.items.numeric[toys, 0] == 1995
+    assert names == ["genre: Animation", "genre: Children's", "genre: Comedy"]
+
+
+@pytest.mark.data
+def test_movielens_1m_attributes(real, real_root):
+    data = real("movielens-1m")
+    lines = (real_root / "recommend" / "movielens-1m" / "users.dat").read_text().splitlines()
+    for place in (0, 3596, 3597, 6038):
+        raw = place + 1 if place < 3597 else place + 2
+        fields = lines[raw - 1].split("::")
+        assert int(fields[0]) == raw
+        codes = data.users.categories[place].tolist()
+        values = [v[c].as_py() for v, c in zip(data.users.category_values, codes, strict=True)]
+        assert values == fields[1:4]
+    lost = data.items.numeric.isnan().all(1)
+    assert int(lost.sum()) == 239
+    assert not data.items.numeric[~lost].isnan().any()
+
+
+def small_movielens_1m(folder):
+    folder.mkdir(parents=True)
+    (folder / "train.txt").write_text("0 0 1\n1 1\n")
+    (folder / "valid.txt").write_text("0 2\n")
+    (folder / "test.txt").write_text("1 3\n")
+    (folder / "users.dat").write_text("1::F::1::10::48067\n2::M::56::16::70072\n")
+    (folder / "movies.dat").write_text("7::Toys (1995)::War|Comedy\n9::Old (I) (1931)::Drama\n")
+    (folder / "item_to_raw.csv").write_text("lightgcnpp_item,raw_movie_id\n0,9\n1,7\n3,8\n")
+    return folder
+
+
+def test_small_files_of_the_same_form(tmp_path):
+    small_movielens_1m(tmp_path / "recommend" / "movielens-1m")
+    data = load_clicks("movielens-1m", tmp_path)
+    assert clicks_of(data.graph) == {(0, 0): 0, (0, 1): 0, (0, 2): 1, (1, 1): 0, (1, 3): 2}
+    assert data.items.numeric_names == ("year", "genre: Comedy", "genre: Drama", "genre: War")
+    numbers = "[[1931.0, 0.0, 1.0, 0.0], [1995.0, 1.0, 0.0, 1.0], "
+    gaps = ", ".join(["[nan, nan, nan, nan]"] * 2)
+    assert str(data.items.numeric.tolist()) == numbers + gaps + "]"
+    assert data.items.categories.shape == (4, 0)
+    data.save(tmp_path / "saved")
+    again = load_clicks(tmp_path / "saved")
+    assert again.content_hash == data.content_hash
+    assert again.parts == ("train", "valid", "test")
+    assert torch.equal(again.users.categories, data.users.categories)
+
+
+def test_sets_that_are_not_there(tmp_path):
+    with pytest.raises(MissingDataError, match=r"test\.txt not found.*DRGCN_DATA"):
+        load_clicks("gowalla", tmp_path)
+    with pytest.raises(InputError, match="Expected a folder of clicks or one of gowalla"):
+        load_clicks("gowala", tmp_path)
+    with pytest.raises(InputError, match="has no clicks"):
+        load_clicks(tmp_path)
+    folder = small_movielens_1m(tmp_path / "recommend" / "movielens-1m")
+    (folder / "users.dat").write_text("1::F::1\n")
+    with pytest.raises(InputError, match=r"Expected 5 fields in line 1 of .*users\.dat; found 3"):
+        load_clicks("movielens-1m", tmp_path)
+    (folder / "users.dat").write_text("x::F::1::10::48067\n")
+    with pytest.raises(InputError, match="Expected the published files of movielens-1m"):
+        load_clicks("movielens-1m", tmp_path)
+
+
+def test_a_folder_with_a_manifest_is_read_as_such(tmp_path):
+    small_movielens_1m(tmp_path / "recommend" / "movielens-1m")
+    folder = load_clicks("movielens-1m", tmp_path).save(tmp_path / "saved")
+    (folder / "train.txt").write_text("0 1\n")
+    assert load_clicks(str(folder)).content_hash == ClickData.load(folder).content_hash
