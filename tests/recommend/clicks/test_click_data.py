@@ -136,6 +136,11 @@ def test_nothing_is_written_over_and_nothing_half(tmp_path):
         small().save(tmp_path / "set")
     with pytest.raises(KeyboardInterrupt):
         _interrupted(tmp_path / "next")
+    left = tmp_path / ".n[e]xt.partial-abc"  # of somebody who is not there any more
+    left.mkdir()
+    with whole_folder(tmp_path / "n[e]xt"):
+        assert not left.exists()
+    (tmp_path / "n[e]xt").rmdir()
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 

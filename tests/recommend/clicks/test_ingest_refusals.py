@@ -47,6 +47,12 @@ def test_times_that_are_nan_in_parquet(tmp_path):
     refused(tmp_path, "such as 'nothing'", path)
 
 
+def test_numbers_that_are_no_dates(tmp_path):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, GOOD)
+    settings = IngestSettings(time_unit="date")
+    refused(tmp_path, "Expected dates in 'time' of .*; found BIGINT", path, settings=settings)
+
+
 def test_times_too_far_apart(tmp_path):
     path = write_parquet(tmp_path / "c.parquet", NAMES, [*GOOD, ("c", 3, START * 9)])
     refused(tmp_path, "days that fit 16 bits; found 0 to 157", path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import shutil
 import tempfile
@@ -29,7 +30,7 @@ def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
         raise InputError(f"Expected a folder that does not exist yet; {folder} is there already.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.partial-"
-    for left in folder.parent.glob(f"{prefix}*"):
+    for left in folder.parent.glob(f"{glob.escape(prefix)}*"):
         _remove_if_orphaned(left)
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     lock = os.open(partial, os.O_RDONLY)

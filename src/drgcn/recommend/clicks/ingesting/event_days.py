@@ -19,7 +19,7 @@ _UNITS: Final = {
     "microsecond": (86_400 * 10**6, 1e17),
     "nanosecond": (86_400 * 10**9, float("inf")),
 }
-_WORDS: Final = ("DATE", "TIMESTAMP", "TIME")
+_WORDS: Final = ("DATE", "TIMESTAMP")
 _EPOCH: Final = date(1970, 1, 1)
 
 
@@ -53,6 +53,11 @@ class EventDays:
         elif kind == "VARCHAR" and unit == "auto":
             (numbers,) = shop.row(f"SELECT count({number}) FROM {table.name}")
             unit = "auto" if numbers else "date"
+        elif unit == "date" and kind != "VARCHAR":
+            raise InputError(
+                f"Expected dates in {settings.time!r} of {table.source}; found {kind}. Say what "
+                "its numbers count with --time-unit."
+            )
         value = words if unit == "date" else number
         _refuse_unreadable(shop, table, settings.time, value)
         least, most = shop.row(f"SELECT min({value}), max({value}) FROM {table.name}")
