@@ -79,7 +79,7 @@ def test_last_days_are_different(made):
     user, place, day = clicks(made)
     new = topics.topic_at(place) == tastes.topics[user, 3]
     share = [float(new[day == d].double().mean()) for d in range(13)]
-    assert max(share[:10]) < 0.005  # busy users also meet it among the rest
+    assert max(share[:10]) == 0
     for found, wanted in zip(share[10:], (0.1016, 0.2031, 0.3047), strict=True):
         assert found == pytest.approx(wanted, abs=0.02)
     rising = torch.isin(topics.topic_at(place), topics.rising)

@@ -52,7 +52,7 @@ def number_columns(count: int) -> tuple[NumberColumn, ...]:
             carries=_CARRIES[j % 4],
             factor=j // 4,
             scale=_SCALES[5 * j % len(_SCALES)],
-            offset=_OFFSETS[j % len(_OFFSETS)],
+            offset=_OFFSETS[j // 3 % 3],
             log_spread=_LOG_SPREADS[j // 3 % 3] if j % 3 == 2 else 0.0,
             missing=_MISSING[j % len(_MISSING)],
         )

@@ -36,6 +36,7 @@ class ClickDrawing:
         knots: Table of :func:`rank_table`.
         agreement: What user and item add to a score, by the bits in which they differ.
         day_ends: Table of :func:`day_ends`.
+        share_ends: Where each topic's share of a user's clicks ends, in 65,536ths.
     """
 
     parameters: AstarParameters
@@ -44,6 +45,7 @@ class ClickDrawing:
     knots: Tensor
     agreement: Tensor
     day_ends: Tensor
+    share_ends: Tensor
 
     @classmethod
     def prepare(cls, parameters: AstarParameters, seed: int, topics: TopicMap) -> ClickDrawing:
@@ -58,6 +60,7 @@ class ClickDrawing:
             torch.from_numpy(rank_table(parameters.item_tail)).to(device),
             torch.from_numpy(agree).to(device),
             torch.tensor(day_ends(parameters), device=device),
+            torch.tensor(parameters.share_ends, device=device) * 1024,
         )
 
     def draw(self, begin: int, end: int, offsets: Tensor, clicks: int) -> tuple[Tensor, Tensor]:
@@ -107,8 +110,7 @@ class ClickDrawing:
         """
         users = counters(begin, end, degree.device)
         turn = high_bits(hash64(stream_key(self.seed, Stream.DIVISION), users), 16)
-        ends = torch.tensor(self.parameters.share_ends, device=degree.device) * 1024
-        before = ((degree[:, None] * ends - turn[:, None]) + 65_535) >> 16
+        before = ((degree[:, None] * self.share_ends - turn[:, None]) + 65_535) >> 16
         counts = before.diff(dim=1, prepend=torch.zeros_like(before[:, :1]))
         counts = torch.minimum(counts, sizes[:, :REST] >> 1)
         return torch.cat([counts, (degree - counts.sum(1))[:, None]], 1)
