@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval import ItemBlocks, Tiling, exact_top
 from drgcn.recommend.retrieval.error_bound import ErrorBound
+from drgcn.recommend.retrieval.ranking_key import from_ranking_key
 from drgcn.sampling import CSRGraph
 
 from .brute_force import halving_sum, ranked, score_table
@@ -180,6 +182,59 @@ def test_small_whole_numbers_full_of_ties(number, dim, n, seed, metric, tiling):
     queries = torch.randint(-2, 3, (5, dim), generator=draw).float()
     items = torch.randint(-2, 3, (number, dim), generator=draw).float()
     check(queries, items, n, metric, tiling)
+
+
+@pytest.fixture
+def _coarse_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("_coarse_products")
+def test_products_that_may_be_rounded_are_not_trusted():
+    assert ItemBlocks.of(unit(50, 16)).tiling.dtype == "bfloat16"
+    check(unit(12, 16), unit(3000, 16), 10)
+    with pytest.raises(InputError, match="float32_matmul_precision"):
+        exact_top(unit(2, 16), unit(3000, 16), 10, tiling=replace(REDUCED, dtype="float32"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+@pytest.mark.parametrize("dim", [20, 64, 300])
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_on_cuda(scale, dim, metric):
+    queries, items = unit(300, dim).cuda(), unit(50_001, dim).cuda()
+    items[::7] *= scale
+    items[1000:1100] = items[0]
+    queries[5] = 0
+    edges = torch.stack([torch.randint(50_001, (9000,)), torch.randint(300, (9000,))])
+    exclude = CSRGraph.from_edge_index(edges.unique(dim=1), (50_001, 300)).to("cuda")
+    top = exact_top(queries, items, 50, metric=metric, exclude=exclude)
+    blocks = ItemBlocks.of(items, metric)
+    search = sys.modules["drgcn.recommend.retrieval.exact_top"]._Search(blocks, 50, exclude)
+    scan = search._scan(queries, torch.arange(300, device="cuda"))
+    scores, found = from_ranking_key(scan)
+    assert torch.equal(top.items, found)
+    assert torch.equal(top.scores, scores)
+    assert top.scanned < 30
+    table = queries.double() @ items.double().T
+    if metric == "l2":
+        table = -torch.cdist(queries.double(), items.double()).square()
+    row = torch.arange(300, device="cuda").repeat_interleave(exclude.degree)
+    table[row, exclude.col.long()] = -torch.inf
+    torch.testing.assert_close(top.scores.double(), table.topk(50).values, rtol=1e-5, atol=1e-5)
+
+
+def test_equals_other_libraries_up_to_rounding():
+    queries, items = unit(30, 24), unit(5000, 24)
+    near = torch.cdist(queries.double(), items.double()).topk(20, largest=False)
+    top = exact_top(queries, items, 20, metric="l2")
+    torch.testing.assert_close(-top.scores.double(), near.values.square(), rtol=1e-5, atol=1e-6)
+    assert (top.items == near.indices).float().mean() > 0.99
+    assert torch.equal(exact_top(queries, items, 20).items.sort().values, top.items.sort().values)
 
 
 def test_bad_input():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from drgcn.errors import InputError
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks
 from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
 from drgcn.recommend.retrieval.tiling import WIDEST
@@ -36,6 +37,12 @@ def block_maxima(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor, T
 def maxima_by_torch(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor, Tensor]:
     """The same numbers by matrix products of 32-bit floats, in which rounded values are exact."""
     tiling, size = blocks.tiling, len(queries.values)
+    if tiling.dtype == "float32" and torch.get_float32_matmul_precision() != "highest":
+        raise InputError(
+            "Expected products of 32-bit floats as such; found float32_matmul_precision "
+            f"{torch.get_float32_matmul_precision()!r}, whose error is not known. Set it to "
+            "'highest', or cut the items with a Tiling of dtype bfloat16."
+        )
     shape = (size, -1, tiling.fold, tiling.items // tiling.columns, tiling.columns)
     maxima = torch.empty(
         size, blocks.num_chunks * tiling.chunk_blocks, device=queries.values.device
@@ -46,7 +53,7 @@ def maxima_by_torch(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor
         scores = left @ blocks.rounded[first : first + step, : blocks.dim].float().T
         if blocks.bias is not None:
             scores += blocks.bias[first : first + step] * _ratio(queries, blocks)
-        found = scores.view(shape).amax(dim=(2, 4)).view(size, -1)
+        found = scores if tiling.block == 1 else scores.view(shape).amax(dim=(2, 4)).view(size, -1)
         start = first // tiling.block
         maxima[:, start : start + found.size(1)] = found
     return maxima, maxima.view(size, blocks.num_chunks, tiling.chunk_blocks).amax(dim=2)

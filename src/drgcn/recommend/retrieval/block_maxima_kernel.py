@@ -17,7 +17,7 @@ from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
 from drgcn.recommend.retrieval.tiling import NARROWEST
 
 
-@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+@triton.jit(do_not_specialize=["user_tiles", "chunks"])  # type: ignore[untyped-decorator, unused-ignore]
 def _maxima(  # type: ignore[no-untyped-def]
     queries, items, bias, maxima, tops, user_tiles, ratio, blocks, chunks,
     USERS: tl.constexpr, ITEMS: tl.constexpr, DIM: tl.constexpr, FOLD: tl.constexpr,  # noqa: N803

@@ -72,11 +72,11 @@ def exact_top(
     tile = blocks.tiling.users
     batch = tile * max(1, (memory or _memory(queries.device)) // (tile * (width + 64 * _KEYS * n)))
     search = _Search(blocks, n, exclude)
-    keys = queries.new_empty(len(queries), n, dtype=torch.int64)
+    scores = queries.new_empty(len(queries), n)
+    found = queries.new_empty(len(queries), n, dtype=torch.int64)
     for first in range(0, len(queries), batch):
         part = slice(first, first + batch)
-        keys[part] = search.best(queries[part], rows[part])
-    scores, found = from_ranking_key(keys)
+        scores[part], found[part] = from_ranking_key(search.best(queries[part], rows[part]))
     return TopItems(scores, found, search.widened, search.scanned)
 
 

@@ -112,7 +112,8 @@ def checked_vectors(x: Tensor, name: str) -> Tensor:
             f"{list(x.shape)}."
         )
     x = x.detach().float().contiguous()
-    largest = float(x.abs().max()) if x.numel() else 0.0
+    low, high = x.aminmax() if x.numel() else (x.new_zeros(()), x.new_zeros(()))
+    largest = float(torch.maximum(-low, high))
     if not largest * x.size(1) ** 0.5 < _LARGEST:  # also where it is no number
         raise InputError(
             f"Expected {name} to be finite and of norms below {_LARGEST:.0e}; found an entry of "

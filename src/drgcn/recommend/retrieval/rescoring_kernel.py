@@ -10,11 +10,8 @@ from torch import Tensor
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks
 from drgcn.recommend.retrieval.ranking_key import NOTHING
 
-_ELEMENTS = 8192  # numbers gathered at once
-_WARPS = 4
 
-
-@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+@triton.jit(do_not_specialize=["num_items", "count", "capacity"])  # type: ignore[untyped-decorator, unused-ignore]
 def _keys(  # type: ignore[no-untyped-def]
     queries, items, blocks, floor, keys, complete, num_items, dim, count, capacity,
     ROWS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, DISTANCE: tl.constexpr,  # noqa: N803
@@ -65,10 +62,10 @@ def keys_by_kernel(
         _keys[(size,)](
             *(queries.contiguous(), items.items, blocks.contiguous(), floor.contiguous()),
             *(keys, complete, items.num_items, items.dim, blocks.size(1), capacity),
-            ROWS=max(16, _ELEMENTS // dim),
+            ROWS=max(16, items.tiling.gathered // dim),
             DIM=dim,
             BLOCK=items.tiling.block,
             DISTANCE=items.metric == "l2",
-            num_warps=_WARPS,
+            num_warps=items.tiling.gathering_warps,
         )
     return keys, complete.bool()

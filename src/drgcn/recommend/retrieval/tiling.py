@@ -12,12 +12,13 @@ WIDEST = 256  #: columns of the widest vectors that the kernel takes
 
 @dataclass(frozen=True)
 class Tiling:
-    """The shape of stage 1: one program scores ``users`` queries against ``chunk`` tiles of items.
+    """The shape of both stages on CUDA, and of blocks everywhere.
 
-    ``fold`` tiles are folded into one by taking the larger score at each place, and ``columns``
-    adjacent places of what remains are reduced to one. So a block has ``fold * columns`` items:
-    with ``fold = 1`` all is reduced across threads at every tile, with ``columns = 1`` nothing
-    is, at the price of registers for the running maxima.
+    A program of stage 1 scores ``users`` queries against ``chunk`` tiles of items. ``fold`` tiles
+    are folded into one by taking the larger score at each place, and ``columns`` adjacent places
+    of what remains are reduced to one. So a block has ``fold * columns`` items: with ``fold = 1``
+    all is reduced across threads at every tile, with ``columns = 1`` nothing is, at the price of
+    registers for the running maxima.
 
     Attributes:
         users: Queries of a program; held on chip while items pass by.
@@ -29,6 +30,8 @@ class Tiling:
         stages: Tiles in flight.
         dtype: What vectors are rounded to: ``"float16"``, ``"bfloat16"`` or ``"float32"``. The
             first two take the same time on tensor cores, and the first is eight times finer.
+        gathered: Numbers that a program of stage 2 gathers at once.
+        gathering_warps: Its warps.
     """
 
     users: int = 128
@@ -39,6 +42,8 @@ class Tiling:
     warps: int = 4
     stages: int = 3
     dtype: str = "float16"
+    gathered: int = 8192
+    gathering_warps: int = 4
 
     def __post_init__(self) -> None:
         if self.chunk % self.fold or self.items % self.columns:
@@ -62,8 +67,9 @@ class Tiling:
         """
         if cuda:
             return cls() if dim <= 128 else cls(stages=2)
-        kind = "float32" if exact_products else "bfloat16"
-        return cls(users=1, items=512, chunk=1, fold=1, columns=16, dtype=kind)
+        if exact_products:  # scores are nearly right, and in memory: a block is one item
+            return cls(users=1, items=128, chunk=1, fold=1, columns=1, dtype="float32")
+        return cls(users=1, items=512, chunk=1, fold=1, columns=16, dtype="bfloat16")
 
     @property
     def block(self) -> int:
