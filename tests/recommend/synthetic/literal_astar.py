@@ -116,8 +116,8 @@ class Literal:
             for j in range(count):
                 rank = self.choose(click, j, count, places, latents, group == 4)
                 last = max(rank, last + 1)
-                rank = min(last, len(places) - count + j)
-                found.append((self.item_at[places[rank]], self.day(click, group == 3)))
+                assert last <= len(places) - count + j
+                found.append((self.item_at[places[last]], self.day(click, group == 3)))
                 click += 1
         return sorted(found)
 

@@ -101,3 +101,21 @@ def test_attributes(side):
                 "nothing": None,
             }[column.carries]
             assert codes[node][j] == slow.category(streams[1], column, j, node, true)
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.99])
+def test_room_for_the_busiest(skew):
+    """With as few items as there may be, nobody is asked for more than half of a group."""
+    for items in (64, 70, 100, 257, 3000):
+        most = items // 16
+        parameters = AstarParameters(
+            users=200, items=items, clicks=200 * most - 50, topic_skew=skew, user_tail=2.01
+        )
+        slow = literal(parameters, 1)
+        for user in range(200):
+            topics = slow.tastes(user)[0]
+            rest = items - sum(slow.sizes[topic] for topic in topics)
+            assert slow.divide(user, topics)[4] <= rest // 2
+        graph = generate_astar(1, 1, parameters=parameters).graph
+        users = torch.arange(200).repeat_interleave(graph.by_user.degree)
+        assert bool(((users * items + graph.by_user.col).diff() > 0).all())

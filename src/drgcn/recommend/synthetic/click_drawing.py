@@ -133,10 +133,10 @@ class ClickDrawing:
         latents = tastes.latents.repeat_interleave(GROUPS, output_size=counts.numel())[group]
         rank = self._chosen(click, place_in_group, count, size, start, latents, kind == REST)
         # Slices ascend, but neighbouring ones may end in the same item: each click moves behind
-        # the one before it, and all stay far enough from the end.
+        # the one before it. None falls off the end: m clicks before the last, ranks leave room
+        # for at least m * size / count more, and no group is asked for more than half its items.
         ahead = group * _APART
         rank = (rank - place_in_group + ahead).cummax(0).values - ahead + place_in_group
-        rank = torch.minimum(rank, size - count + place_in_group)
         return self._without_favourites(start + rank, tastes, group, kind)
 
     def _chosen(
