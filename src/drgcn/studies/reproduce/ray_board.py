@@ -26,7 +26,12 @@ class RayBoard:
         note = self._actor.note
 
         def tell(share: float) -> None:
-            note.remote(key, share)
+            noted = note.remote(key, share)
+            if share == 0.0:  # waited for: attempts are counted, and this process may soon die
+                import ray
+
+                with suppress(ray.exceptions.RayError):
+                    ray.get(noted, timeout=_ANSWER)
 
         return tell
 
