@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from drgcn.cli.recommending import generate, info, ingest
+from drgcn.cli.recommending import generate, info, ingest, train
 
 app = typer.Typer(help="Recommendation from clicks.", no_args_is_help=True)
 
 app.command("generate")(generate.generate)
 app.command("ingest")(ingest.ingest)
 app.command("info")(info.info)
+app.command("train")(train.train)

@@ -12,7 +12,7 @@ def table(nodes, generator, missing=True):
     low = -1 if missing else 0
     columns = [torch.randint(low, size, (nodes,), generator=generator) for size in (4, 7)]
     categories = torch.stack(columns, dim=1).int()
-    return AttributeTable(numeric, categories, ("a", "b", "c"), ("kind", "place"), (4, 7))
+    return AttributeTable(numeric.float(), categories, ("a", "b", "c"), ("kind", "place"), (4, 7))
 
 
 def graph(users=60, items=40, clicks=300, seed=0, days=None):
@@ -28,6 +28,22 @@ def data(users=60, items=40, clicks=300, seed=0, days=None):
     generator = torch.Generator().manual_seed(seed + 1)
     tables = table(users, generator), table(items, generator)
     return ClickData(graph(users, items, clicks, seed, days), *tables)
+
+
+def planted(users=80, items=40, clicks=600):
+    """Four groups of users and items, told by a category; nine in ten clicks stay in a group."""
+    generator = torch.Generator().manual_seed(5)
+    user = torch.randint(users, (clicks,), generator=generator)
+    item = torch.randint(items // 4, (clicks,), generator=generator) * 4
+    astray = torch.randint(4, (clicks,), generator=generator)
+    inside = torch.rand(clicks, generator=generator) < 0.9
+    item = item + torch.where(inside, user % 4, astray)
+    tables = []
+    for nodes in (users, items):
+        found = table(nodes, generator)
+        found.categories[:, 0] = torch.arange(nodes) % 4
+        tables.append(found)
+    return ClickData(ClickGraph.from_pairs(user, item, users, items), *tables)
 
 
 def full_tree(clicks, side, roots, depth):

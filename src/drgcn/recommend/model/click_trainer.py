@@ -57,7 +57,7 @@ class ClickTrainer:
         )
         self.key = torch.tensor(stream_key(positives.seed, "dropout"), device=device)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
-        self.losses = torch.zeros(steps, device=device)
+        self.losses = torch.zeros(steps, dtype=torch.float32, device=device)
         self.done = 0  # as `step`, but known without asking the device
         self.length = max(min(_WINDOW // positives.own_size, steps), 1)
         self.window_start = torch.full_like(self.step, -1)

@@ -51,6 +51,7 @@ def softmax_loss(
     if logq not in ("standard", "refined", "off"):
         raise InputError(f"Expected logq to be standard, refined or off; found {logq!r}.")
     rows, columns = users.size(0), items.size(0)
+    log_q = log_q.to(users.dtype)
     own = items[first : first + rows]
     score = (users * own).sum(-1)
     if logq == "off":

@@ -78,6 +78,8 @@ def encode_bags(
 def _numbers(attributes: EncodedAttributes, nodes: Tensor) -> Tensor:
     if not attributes.numeric.size(1):
         return attributes.numeric.new_empty(nodes.size(0), 0)
+    if nodes.size(1) == 1:
+        return attributes.numeric.index_select(0, nodes[:, 0])
     return F.embedding_bag(
         nodes, attributes.numeric, mode="mean", padding_idx=attributes.num_nodes
     )
@@ -87,6 +89,9 @@ def _categories(encoder: AttributeEncoder, attributes: EncodedAttributes, nodes:
     columns = attributes.codes.size(1)
     if not columns:
         return encoder.table.new_empty(nodes.size(0), 0)
+    if nodes.size(1) == 1:  # on CPU a gradient without a sort
+        codes = attributes.codes.index_select(0, nodes[:, 0])
+        return F.embedding(codes, encoder.table, padding_idx=encoder.rows).flatten(1)
     bags = attributes.codes[nodes].transpose(1, 2).flatten(0, 1)  # one per row and column
     found = F.embedding_bag(bags, encoder.table, mode="mean", padding_idx=encoder.rows)
     return found.unflatten(0, (-1, columns)).flatten(1)

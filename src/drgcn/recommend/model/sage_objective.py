@@ -88,8 +88,11 @@ class SAGEObjective:
         )
         rows = found[0] / self.model.temperature
         if self.settings.loss == "bpr":
-            opposed = torch.arange(own, device=users.device) % extra
-            return bpr_loss(rows, found[1], found[2][opposed])
+            place = torch.arange(first, first + own, device=users.device)
+            opposed = self.exchange.gather(found[2])
+            return bpr_loss(
+                rows, found[1], opposed.index_select(0, place % self.settings.negatives)
+            )
         return self._softmax(rows, found[1:], items, negatives, first)
 
     def _softmax(

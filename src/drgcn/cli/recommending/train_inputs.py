@@ -1,0 +1,102 @@
+"""What ``drgcn recommend train`` trains, and on which clicks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from drgcn.cli.options import Gate
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from drgcn.recommend.clicks import ClickData, ClickGraph
+    from drgcn.recommend.model.click_sage import ClickSAGE
+    from drgcn.recommend.model.lightgcn import LightGCN
+
+
+class Model(StrEnum):
+    """What is trained."""
+
+    sage = "sage"
+    lightgcn = "lightgcn"
+
+
+class Targets(StrEnum):
+    """Which clicks are to be predicted from which."""
+
+    same = "same"
+    last_day = "last-day"
+
+
+def chosen_clicks(
+    data: ClickData, day: int | None, all_days: bool, targets: Targets
+) -> tuple[int | None, ClickGraph, ClickGraph | None]:
+    """The day that is held back, the clicks that make neighbours, and those to learn if others."""
+    graph = data.graph
+    if graph.days is None or all_days:
+        if day is not None or targets is Targets.last_day:
+            raise InputError(
+                "Expected clicks with days, and no --all-days, for --day and --targets last-day."
+            )
+        return None, graph, None
+    last = graph.day_range[1] if day is None else day
+    seen = graph.until(last)
+    if not seen.num_clicks:
+        first, end = graph.day_range
+        raise InputError(
+            f"Expected clicks before day {last}; found none. Days go from {first} to {end}. "
+            f"Choose another --day, or --all-days."
+        )
+    if targets is Targets.same:
+        return last, seen, None
+    goal = seen.on(seen.day_range[1])
+    before = seen.until(seen.day_range[1])
+    if not before.num_clicks:
+        raise InputError(
+            f"Expected clicks on two days before day {last} for --targets last-day; found one."
+        )
+    return last, before, goal
+
+
+def build(
+    model: Model,
+    data: ClickData,
+    graph: ClickGraph,
+    seed: int,
+    gate: Gate,
+    channels: int,
+    fan_outs: tuple[int, ...],
+    layers: int,
+    user_ids: int | None,
+    item_ids: int | None,
+    temperature: float | None,
+) -> ClickSAGE | LightGCN:
+    """A new model for the clicks, from the options of the command."""
+    from drgcn.recommend.model.building import build_lightgcn, build_sage
+
+    options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+    if model is Model.lightgcn:
+        return build_lightgcn(graph, seed, out_channels=channels, num_layers=layers, **options)
+    widths: dict[str, Any] = {
+        f"{side}_id_channels": asked if asked is not None else 0 if table is not None else channels
+        for side, asked, table in (("user", user_ids, data.users), ("item", item_ids, data.items))
+    }
+    return build_sage(
+        data,
+        graph,
+        seed,
+        hidden_channels=channels,
+        out_channels=channels,
+        fan_outs=fan_outs,
+        gate=None if gate is Gate.none else gate.value,
+        **widths,
+        **options,
+    )
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """``10,5`` as a pair of numbers."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"Expected --fan-outs such as 10,5; found {text!r}.") from None

@@ -1,0 +1,82 @@
+"""Trains with a bar, or a line now and then if nobody watches, and says what it took."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from drgcn.cli.tuning_progress import duration_words
+from drgcn.recommend.clicks import ClickData, ClickGraph
+from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.train import TrainProgress, TrainResult, train
+from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.studies.environment import environment
+
+_LINE_EVERY = 30.0
+
+
+def trained(
+    model: ClickSAGE | LightGCN,
+    data: ClickData,
+    graph: ClickGraph,
+    settings: TrainSettings,
+    targets: ClickGraph | None,
+    device: torch.device,
+    *,
+    checkpoint: Path,
+    checkpoint_every: float,
+) -> tuple[TrainResult, dict[str, Any]]:
+    """See :func:`~drgcn.recommend.model.train.train`; also the record of the run."""
+    columns = (
+        TextColumn("training"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed} of {task.total} steps, loss {task.fields[loss]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    console = Console(stderr=True)
+    said = time.perf_counter()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("training", total=None, loss="?")
+
+        def show(now: TrainProgress) -> None:
+            nonlocal said
+            bar.update(task, completed=now.step, total=now.steps, loss=f"{now.loss:.4f}")
+            if not console.is_terminal and time.perf_counter() - said > _LINE_EVERY:
+                said = time.perf_counter()
+                left = duration_words(now.seconds_left)
+                words = f"step {now.step} of {now.steps}, loss {now.loss:.4f}, about {left} left"
+                print(words, file=sys.stderr, flush=True)
+
+        try:
+            result = train(
+                *(model, data, graph, settings),
+                targets=targets,
+                device=device,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                progress=show,
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            print("interrupted; run the same command again to go on", file=sys.stderr)
+            raise typer.Exit(130) from None
+    tail = result.losses[-max(result.steps // 10, 1) :]
+    shown = result.steps * settings.batch_size
+    record: dict[str, Any] = {
+        **{"data": data.name, "content_hash": data.content_hash},
+        **{"users": graph.num_users, "items": graph.num_items, "clicks": graph.num_clicks},
+        **{"steps": result.steps, "positives": shown, "seconds": result.seconds},
+        **{"positives_per_second": shown / result.seconds, "loss": float(tail.mean())},
+        **{"fingerprint": result.fingerprint, "environment": environment(device)},
+    }
+    if device.type == "cuda":
+        record["peak_bytes"] = torch.cuda.max_memory_allocated(device)
+    return result, record

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import LightGCN as PyGLightGCN
+
+from drgcn.errors import InputError
+from drgcn.recommend.model.building import build_lightgcn
+from drgcn.recommend.model.embedding import embed_all
+from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.lightgcn_objective import LightGCNObjective
+from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.uniform_items import unclicked_items, uniform_items
+
+from .clicks import data, graph
+
+
+def literal(clicks, embeddings, layers):
+    """Dense, by the formulas of the paper."""
+    nodes = clicks.num_users + clicks.num_items
+    A = np.zeros((nodes, nodes))
+    for user in range(clicks.num_users):
+        for item in clicks.by_user.col[
+            clicks.by_user.rowptr[user] : clicks.by_user.rowptr[user + 1]
+        ]:
+            A[user, clicks.num_users + int(item)] = A[clicks.num_users + int(item), user] = 1
+    degree = A.sum(1)
+    scale = np.zeros_like(degree)
+    scale[degree > 0] = degree[degree > 0] ** -0.5
+    A = scale[:, None] * A * scale[None, :]
+    E = embeddings.detach().double().numpy()
+    total, H = E.copy(), E
+    for _ in range(layers):
+        H = A @ H
+        total += H
+    return total / (layers + 1)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_forward_equals_the_dense_formulas_and_pyg(layers):
+    clicks = graph()
+    model = build_lightgcn(clicks, out_channels=8, num_layers=layers)
+    users, items = model(model.prepare(clicks))
+    found = torch.cat([users, items])
+    expected = torch.from_numpy(literal(clicks, model.embeddings, layers)).float()
+    torch.testing.assert_close(found, expected)
+    theirs = PyGLightGCN(found.size(0), 8, layers)
+    theirs.embedding.weight.data = model.embeddings.detach()
+    user = torch.arange(clicks.num_users).repeat_interleave(clicks.by_user.degree)
+    item = clicks.by_user.col.long() + clicks.num_users
+    both = torch.stack([torch.cat([user, item]), torch.cat([item, user])])
+    torch.testing.assert_close(found, theirs.get_embedding(both))
+    torch.testing.assert_close(embed_all(model, data(), clicks), (users, items))
+
+
+def test_bpr_with_penalty_equals_the_loss_of_pyg_and_its_gradient():
+    clicks = graph()
+    model = build_lightgcn(clicks, out_channels=8, num_layers=2)
+    settings = TrainSettings(loss="bpr", weight_decay=0.01)
+    objective = LightGCNObjective(model, clicks, clicks, settings, Exchange())
+    users = torch.arange(20)
+    items = clicks.by_user.col[clicks.by_user.rowptr[users]].long()
+    key = torch.tensor(99)
+    loss = objective(users, items, key)
+    (grad,) = torch.autograd.grad(loss, model.embeddings)
+    from drgcn.training.streams import call_key
+
+    negatives = unclicked_items(call_key(key, 100), users, clicks.by_user, objective.pairs)
+    theirs = PyGLightGCN(100, 8, 2)
+    theirs.embedding.weight.data = model.embeddings.detach().clone()
+    user = torch.arange(clicks.num_users).repeat_interleave(clicks.by_user.degree)
+    item = clicks.by_user.col.long() + clicks.num_users
+    both = torch.stack([torch.cat([user, item]), torch.cat([item, user])])
+    out = theirs.get_embedding(both)
+    rank = [(out[users] * out[60 + i]).sum(-1) for i in (items, negatives)]
+    nodes = torch.cat([users, 60 + items, 60 + negatives])
+    # PyG leaves out the half that the authors put before the squares.
+    expected = theirs.recommendation_loss(*rank, node_id=nodes, lambda_reg=0.005)
+    torch.testing.assert_close(loss, expected)
+    expected.backward()
+    torch.testing.assert_close(grad, theirs.embedding.weight.grad)
+
+
+def test_negatives_are_unclicked_and_uniform_among_those():
+    clicks = graph(users=8, items=9, clicks=25)
+    user = torch.arange(8).repeat_interleave(clicks.by_user.degree)
+    pairs = user * 9 + clicks.by_user.col
+    users = torch.full((40_000,), int(clicks.by_user.degree.argmax()))
+    drawn = unclicked_items(torch.tensor(5), users, clicks.by_user, pairs)
+    row = clicks.by_user.col[slice(*clicks.by_user.rowptr[users[0] : users[0] + 2].tolist())]
+    counts = torch.bincount(drawn, minlength=9).double()
+    share = len(row) / 9  # of draws that hit; four in a row may be kept
+    clicked = torch.zeros(9, dtype=torch.bool).index_fill_(0, row.long(), True)
+    # Fewer tries than the last are checked: only what failed three times can be a click.
+    assert float(counts[clicked].sum()) / 40_000 == pytest.approx(share**4, abs=0.02)
+    free = counts[~clicked]
+    expected = free.mean()
+    assert float(((free - expected) ** 2 / expected).sum()) < 27  # at most 8 degrees, p = 0.001
+
+
+def test_uniform_items_are_uniform_and_numbered():
+    drawn = uniform_items(torch.tensor(1), 50_000, 7)
+    counts = torch.bincount(drawn, minlength=7).double()
+    assert counts.numel() == 7
+    assert float(((counts - 50_000 / 7) ** 2 / (50_000 / 7)).sum()) < 22.5  # 6 degrees, p = 0.001
+    assert torch.equal(uniform_items(torch.tensor(1), 10, 7, first=20), drawn[20:30])
+
+
+def test_a_graph_of_other_sizes_is_refused():
+    model = build_lightgcn(graph())
+    with pytest.raises(InputError, match="60 users and 40 items"):
+        model.prepare(graph(users=61))
