@@ -71,6 +71,9 @@ def test_chunks_and_tilings_change_nothing():
     assert whole.popularity == parts.popularity
     assert whole.difference(parts).mean == 0
     some = evaluate(vectors, items, split, 10, exclude_seen=True, users=torch.arange(30, 50))
+    alone = evaluate(vectors, items, split, 10, exclude_seen=True, baselines=False)
+    assert alone.model == whole.model
+    assert alone.to_dict()["popularity"] == alone.chance == {}
     kept = (whole.values.users >= 30) & (whole.values.users < 50)
     assert torch.equal(some.values.recall, whole.values.recall[kept])
 

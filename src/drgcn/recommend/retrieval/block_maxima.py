@@ -50,12 +50,14 @@ def maxima_by_torch(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor
     left = queries.values.float()
     step = tiling.chunk_items * max(1, _SCORES // (tiling.chunk_items * max(size, 1)))
     for first in range(0, len(blocks.rounded), step):
-        scores = left @ blocks.rounded[first : first + step, : blocks.dim].float().T
+        right = blocks.rounded[first : first + step, : blocks.dim].float().T
+        start = first // tiling.block
+        found = maxima[:, start : start + right.size(1) // tiling.block]
+        scores = torch.mm(left, right, out=found if tiling.block == 1 else None)
         if blocks.bias is not None:
             scores += blocks.bias[first : first + step] * _ratio(queries, blocks)
-        found = scores if tiling.block == 1 else scores.view(shape).amax(dim=(2, 4)).view(size, -1)
-        start = first // tiling.block
-        maxima[:, start : start + found.size(1)] = found
+        if tiling.block > 1:
+            found.copy_(scores.view(shape).amax(dim=(2, 4)).view(size, -1))
     return maxima, maxima.view(size, blocks.num_chunks, tiling.chunk_blocks).amax(dim=2)
 
 

@@ -29,6 +29,7 @@ def evaluate(
     users: Tensor | None = None,
     chunk: int = 2**18,
     confidence: float = 0.95,
+    baselines: bool = True,
     tiling: Tiling | None = None,
 ) -> RankingReport:
     """Ranks all items for every user with a target, and measures the lists of length ``n``.
@@ -46,6 +47,7 @@ def evaluate(
         users: Evaluates these users alone; those without a target are passed over.
         chunk: Users at a time.
         confidence: Of the intervals.
+        baselines: Also measures popular and random lists; they are the same for every model.
         tiling: Layout of the search's first stage.
     """
     train, targets = split.train.by_user, split.targets.by_user
@@ -57,7 +59,9 @@ def evaluate(
     if not users.numel():
         raise InputError("Expected users with something to find; found none in this split.")
     blocks = ItemBlocks.of(item_vectors, metric, tiling)
-    model, popular, chance = [], [], []
+    model: list[UserValues] = []
+    popular: list[UserValues] = []
+    chance: list[UserValues] = []
     widened = scanned = seen_targets = 0
     for some in users.split(chunk):
         vectors, some = user_vectors[some.to(user_vectors.device)].to(device), some.to(device)
@@ -65,15 +69,18 @@ def evaluate(
         top = exact_top(vectors, blocks, n, exclude=seen, exclude_rows=some)
         widened, scanned = widened + top.widened, scanned + top.scanned
         model.append(UserValues.of(some, top.items, targets, train))
-        lists = popular_items(train, some, n, exclude_seen=exclude_seen)
-        popular.append(UserValues.of(some, lists, targets, train))
         wanted, repeated = _targets(some, targets, train)
         seen_targets += int(repeated.sum())
+        if not baselines:
+            continue
+        lists = popular_items(train, some, n, exclude_seen=exclude_seen)
+        popular.append(UserValues.of(some, lists, targets, train))
         left_out = train.degree.long()[some] if exclude_seen else torch.zeros_like(wanted)
         findable = wanted - repeated if exclude_seen else wanted
         facts = (part.cpu() for part in (blocks.num_items - left_out, wanted, findable))
         chance.append(random_values(model[-1], n, *facts))
-    values, popularity = UserValues.joined(model), UserValues.joined(popular)
+    values = UserValues.joined(model)
+    popularity = UserValues.joined(popular) if popular else None
     return RankingReport(
         n=n,
         metric=metric,
@@ -81,8 +88,8 @@ def evaluate(
         num_items=blocks.num_items,
         seen_targets=seen_targets,
         model=values.estimates(confidence),
-        popularity=popularity.estimates(confidence),
-        chance=UserValues.joined(chance).estimates(confidence),
+        popularity=popularity.estimates(confidence) if popularity else {},
+        chance=UserValues.joined(chance).estimates(confidence) if chance else {},
         widened=widened,
         scanned=scanned,
         values=values,

@@ -25,8 +25,8 @@ class RankingReport:
         seen_targets: Targets that are training clicks of the same user; no list can contain them
             if ``exclude_seen``.
         model: The model's measures.
-        popularity: Those of the most clicked items.
-        chance: Those that random lists have on average.
+        popularity: Those of the most clicked items; empty if not asked for.
+        chance: Those that random lists have on average; likewise.
         widened: Queries for which the search had to look into more blocks.
         scanned: Queries for which it had to score all items.
         values: The model's values, user by user; not part of :meth:`to_dict`.
@@ -44,7 +44,7 @@ class RankingReport:
     widened: int
     scanned: int
     values: UserValues
-    popularity_values: UserValues
+    popularity_values: UserValues | None
 
     def difference(
         self, other: RankingReport, measure: str = "recall", group: str = "all"

@@ -20,7 +20,7 @@ def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
     low, high = start.expand_as(items), end.expand_as(items)
     last = graph.num_entries - 1
     for _ in range(int((end - start).max()).bit_length()):
-        middle = low + (high - low) // 2
+        middle = low + ((high - low) >> 1)
         before = (middle < high) & (graph.col[middle.clamp(max=last)] < items)
         low, high = torch.where(before, middle + 1, low), torch.where(before, high, middle)
     return (low < end) & (graph.col[low.clamp(max=last)] == items)
