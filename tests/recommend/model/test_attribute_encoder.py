@@ -32,7 +32,8 @@ def literal(encoder, found, node, known=True):
             values.append((x - summary.mean[column]) / summary.deviation[column])
         if column in summary.flagged:
             flags.append(float(math.isnan(raw)))
-    parts = [torch.tensor(values + flags)]
+    filling = [0.0] * (-(len(values) + len(flags)) % 8)
+    parts = [torch.tensor(values + flags + filling)]
     offset = 0
     for column, size in enumerate(summary.category_sizes):
         code = int(found.categories[node, column])
@@ -52,7 +53,7 @@ def test_nodes_and_means_equal_those_computed_value_by_value(ids):
     one_by_one = torch.stack([literal(encoder, found, node) for node in range(NODES)])
     nodes = torch.arange(NODES)[:, None]
     torch.testing.assert_close(encode_means(encoder, ready, nodes), one_by_one)
-    assert encoder.out_channels == one_by_one.size(1) == 3 + 1 + 16 + ids
+    assert encoder.out_channels == one_by_one.size(1) == 8 + 16 + ids
     drawn = torch.randint(NODES + 1, (30, 4))
     drawn[0] = NODES  # nobody at all
     for row, mean in zip(drawn, encode_means(encoder, ready, drawn), strict=True):
@@ -98,7 +99,7 @@ def test_statistics_come_from_seen_rows_and_standardise_them():
     found = attributes(missing=False)
     seen = torch.arange(NODES) < 30
     summary = AttributeSummary.of(found, NODES, seen)
-    x = AttributeEncoder(summary).prepare(found).numeric[:NODES]
+    x = AttributeEncoder(summary).prepare(found).numeric[:NODES, :3]
     torch.testing.assert_close(x[seen].mean(0), torch.zeros(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(x[seen].std(0, unbiased=False), torch.ones(3))
     assert summary.flagged == ()

@@ -12,6 +12,7 @@ from drgcn.recommend.model.encoded_attributes import EncodedAttributes
 from drgcn.training.streams import mix
 
 LARGEST_COLUMN = 1_000_000
+_ALIGNED = 8
 _CHUNK = 1 << 20
 _SCALE = 1 << 24  # numbers in a table from which half precision is worth its rounding
 
@@ -69,8 +70,13 @@ class AttributeEncoder(torch.nn.Module):
 
     @property
     def numeric_channels(self) -> int:
-        """Columns of numbers and flags."""
-        return len(self.summary.numeric_names) + len(self.summary.flagged)
+        """Columns of numbers and flags, filled up to a multiple of eight.
+
+        Products on tensor cores want that, and a row of half-precision numbers then lies in whole
+        sectors of memory.
+        """
+        used = len(self.summary.numeric_names) + len(self.summary.flagged)
+        return -(-used // _ALIGNED) * _ALIGNED
 
     @property
     def out_channels(self) -> int:
@@ -109,7 +115,8 @@ class AttributeEncoder(torch.nn.Module):
         for begin in range(0, nodes if table is not None else 0, _CHUNK):
             assert table is not None
             piece = slice(begin, min(begin + _CHUNK, nodes))
-            numeric[piece] = self._numbers(table.numeric[piece].to(device)).to(dtype)
+            numbers = self._numbers(table.numeric[piece].to(device))
+            numeric[piece, : numbers.size(1)] = numbers.to(dtype)
             codes[piece] = self._codes(table.categories[piece].to(device))
         return EncodedAttributes(numeric, codes, self._ids(nodes, known, device))
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from drgcn.recommend.clicks.click_graph import ClickGraph
@@ -79,7 +78,7 @@ class ClickTree:
                 if at != side:
                     mine, theirs = theirs, mine
                 is_target = (above.unsqueeze(-1) == mine) & (drawn == theirs)
-                drawn = torch.where(is_target, rows.num_cols, drawn)
+                drawn = drawn.masked_fill(is_target, rows.num_cols)
             levels.append(drawn)
             at = other(at)
         own = rows_of(graph, side)

@@ -187,10 +187,9 @@ def _click_mean(
 def _pieces(rows: CSRGraph) -> Iterator[slice]:
     """Ranges of rows with a bounded number of entries, but for single rows that have more."""
     ends = rows.rowptr[1:].cpu()
-    begin = 0
+    begin = before = 0
     while begin < rows.num_rows:
-        before = int(rows.rowptr[begin])
         last = int(torch.searchsorted(ends, torch.tensor(before + _ENTRIES), right=True))
         end = min(max(last, begin + 1), begin + _ROWS, rows.num_rows)
         yield slice(begin, end)
-        begin = end
+        begin, before = end, int(ends[end - 1])

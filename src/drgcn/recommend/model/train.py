@@ -27,6 +27,7 @@ from drgcn.training.streams import mix
 
 _LOOK_EVERY = 1.0  # seconds between looks at the device
 _CHUNK = 1 << 24
+_LARGE = 1 << 30  # numbers in a layer's tables from which they are held in half precision
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ def train(
     writes = path if exchange.rank == 0 else None
     seconds = _run(trainer, spent, writes, checkpoint_every, fingerprint, progress)
     if isinstance(model, ClickSAGE):
-        freeze(model, attributes, graph)
+        nodes = graph.num_users + graph.num_items
+        half = nodes * model.settings["hidden_channels"] >= _LARGE
+        freeze(model, attributes, graph, dtype=torch.float16 if half else None)
     model.eval()
     return TrainResult(trainer.losses.cpu(), seconds, steps, fingerprint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from drgcn.recommend.model.click_tree import ClickTree, Side, other
 from drgcn.recommend.model.exchange import Exchange
+
+_PARTS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,5 +141,11 @@ def pooled_means(
 
 
 def _weighted_sum(rows: Tensor, weight: Tensor) -> Tensor:
-    # In the precision of the weights, whatever that of the rows: millions of places are added.
-    return torch.mv(rows.to(weight.dtype).t(), weight)
+    """``weight @ rows`` in parts that are summed in the precision of the weights.
+
+    One tall product would keep only a few of a GPU's processors busy. Weights are small whole
+    numbers, which no precision rounds.
+    """
+    parts = math.gcd(rows.size(0), _PARTS)
+    products = weight.to(rows.dtype).view(parts, 1, -1) @ rows.view(parts, -1, rows.size(1))
+    return products.to(weight.dtype).sum((0, 1))
