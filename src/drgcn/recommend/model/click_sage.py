@@ -28,7 +28,7 @@ from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.neighborhood_encoding import encode_means
 from drgcn.recommend.model.sage_layer import GateName, SAGELayer
-from drgcn.recommend.model.tree_block import TreeBlock, next_blocks, pooled_means
+from drgcn.recommend.model.tree_block import TreeBlock, TreePlaces, next_blocks, pooled_means
 
 _SIDES: tuple[Side, Side] = ("user", "item")
 
@@ -231,22 +231,13 @@ class ClickSAGE(torch.nn.Module):
                     f"Expected trees of {len(self.layers)} levels below the roots, one for each "
                     f"layer; found {len(tree.levels) - 1}."
                 )
+            count = tree.levels[0].numel() if counted is None else counted[number]
             for level in range(len(self.layers)):
                 side = tree.side_of(level)
                 above, below = tree.levels[level], tree.levels[level + 1]
-                own = above.reshape(-1, 1)
-                blocks.append(
-                    TreeBlock.of(
-                        tree,
-                        number,
-                        level,
-                        encode_means(self.encoder(side), attributes[side], own, dtype),
-                        encode_means(
-                            *(self.encoder(other(side)), attributes[other(side)]),
-                            below.flatten(0, -2),
-                            dtype,
-                        ),
-                        None if counted is None else counted[number],
-                    )
-                )
+                mine, theirs = self.encoder(side), self.encoder(other(side))
+                own = encode_means(mine, attributes[side], above.reshape(-1, 1), dtype)
+                leaves = below.flatten(0, -2)
+                mean = encode_means(theirs, attributes[other(side)], leaves, dtype)
+                blocks.append(TreeBlock(TreePlaces(tree, level, count), own, mean))
         return blocks

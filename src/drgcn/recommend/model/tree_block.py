@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,84 +17,69 @@ _PARTS = 256
 
 
 @dataclass(frozen=True, eq=False)
+class TreePlaces:
+    """The places of one level, and how much they count in pooled means.
+
+    Attributes:
+        tree: The tree.
+        level: The number of the level.
+        counted: How many roots count, the first ones.
+    """
+
+    tree: ClickTree
+    level: int
+    counted: int
+
+    @cached_property
+    def real(self) -> Tensor:
+        """Where there is somebody ``[B, k1, ...]``."""
+        return self.tree.real(self.level)
+
+    @cached_property
+    def weight(self) -> Tensor:
+        """One where there is somebody who counts, else zero ``[rows]``."""
+        return self._counting(self.real)
+
+    @cached_property
+    def neighbor_weight(self) -> Tensor:
+        """How many neighbours each place has that count ``[rows]``."""
+        return self._counting(self.tree.real(self.level + 1).sum(-1))
+
+    def _counting(self, numbers: Tensor) -> Tensor:
+        if self.counted < numbers.size(0):
+            counts = torch.arange(numbers.size(0), device=numbers.device) < self.counted
+            numbers = numbers * counts.view(-1, *[1] * (numbers.dim() - 1))
+        return numbers.flatten()
+
+
+@dataclass(frozen=True, eq=False)
 class TreeBlock:
     """What a layer needs to compute one level.
 
     Attributes:
-        side: The side of its nodes.
-        tree: The number of the tree.
-        level: The number of the level.
+        places: The level's places.
         own: Vectors of its nodes ``[rows, d]``.
         mean: Means over their neighbours ``[rows, d']``.
-        weight: How much each row counts in pooled means ``[rows]``.
-        neighbor_weight: How many neighbours each row has that count ``[rows]``.
-        real: Where there is somebody ``[B, k1, ...]``.
     """
 
-    side: Side
-    tree: int
-    level: int
+    places: TreePlaces
     own: Tensor
     mean: Tensor
-    weight: Tensor
-    neighbor_weight: Tensor
-    real: Tensor
 
-    @classmethod
-    def of(
-        cls,
-        tree: ClickTree,
-        number: int,
-        level: int,
-        own: Tensor,
-        mean: Tensor,
-        counted: int | None = None,
-    ) -> TreeBlock:
-        """The input of the first layer at one level.
-
-        Args:
-            tree: The tree.
-            number: Its number.
-            level: The level.
-            own: Encoded vectors of its nodes.
-            mean: Encoded means of their neighbours.
-            counted: How many roots count in pooled means, the first ones. (default: all)
-        """
-        real, below = tree.real(level), tree.real(level + 1)
-        exact = torch.float64 if own.dtype == torch.float64 else torch.float32
-        weight, neighbor_weight = real.to(exact), below.sum(-1).to(exact)
-        if counted is not None and counted < real.size(0):
-            counts = torch.arange(real.size(0), device=real.device) < counted
-            counts = counts.view(-1, *[1] * (real.dim() - 1))
-            weight, neighbor_weight = weight * counts, neighbor_weight * counts
-        return cls(
-            tree.side_of(level),
-            number,
-            level,
-            own,
-            mean,
-            weight.flatten(),
-            neighbor_weight.flatten(),
-            real,
-        )
+    @property
+    def side(self) -> Side:
+        """The side of its nodes."""
+        return self.places.tree.side_of(self.places.level)
 
     def next_layer(self, own: Tensor, below: TreeBlock, hidden: Tensor) -> TreeBlock:
         """The input of the next layer, from this level's outputs and those of the level below."""
-        hidden = hidden.view(-1, below.real.size(-1), hidden.size(-1))
-        real = below.real.to(hidden.dtype).view(hidden.size(0), 1, -1)
+        real = below.places.real
+        hidden = hidden.view(-1, real.size(-1), hidden.size(-1))
+        real = real.to(hidden.dtype).view(hidden.size(0), 1, -1)
         # A product reads the vectors once; masking them first would copy them. Its factors are
         # ones and zeros, which no precision rounds.
         mean = (real @ hidden).squeeze(1) / real.sum(-1).clamp(min=1)
-        return TreeBlock(
-            self.side,
-            self.tree,
-            self.level,
-            own,
-            mean,
-            self.weight,
-            self.neighbor_weight,
-            self.real,
-        )
+        return replace(self, own=own, mean=mean)
 
 
 def next_blocks(blocks: Sequence[TreeBlock], hidden: Sequence[Tensor]) -> list[TreeBlock]:
@@ -102,7 +88,7 @@ def next_blocks(blocks: Sequence[TreeBlock], hidden: Sequence[Tensor]) -> list[T
     return [
         blocks[above].next_layer(hidden[above], blocks[below], hidden[below])
         for above, below in pairs
-        if blocks[above].tree == blocks[below].tree
+        if blocks[above].places.tree is blocks[below].places.tree
     ]
 
 
@@ -114,38 +100,36 @@ def pooled_means(
     Levels give their own rows. The deepest one, whose vectors were never written down, is counted
     by the means of the level above times the number of places behind each.
     """
-    deepest = {block.tree: block.level for block in blocks}
+    deepest = {id(block.places.tree): block.places.level for block in blocks}
+    exact = torch.float64 if blocks[0].own.dtype == torch.float64 else torch.float32
     sums: dict[Side, list[Tensor]] = {side: [] for side in widths}
-    counts: dict[Side, list[Tensor]] = {side: [] for side in widths}
     for block in blocks:
-        sums[block.side].append(_weighted_sum(block.own, block.weight))
-        counts[block.side].append(block.weight.sum())
-        if block.level == deepest[block.tree]:
-            sums[other(block.side)].append(_weighted_sum(block.mean, block.neighbor_weight))
-            counts[other(block.side)].append(block.neighbor_weight.sum())
-    zero = blocks[0].weight.new_zeros(())
+        places = block.places
+        if not places.counted:
+            continue
+        sums[block.side].append(_sum_and_count(block.own, places.weight, exact))
+        if places.level == deepest[id(places.tree)]:
+            behind = _sum_and_count(block.mean, places.neighbor_weight, exact)
+            sums[other(block.side)].append(behind)
     parts = [
-        part
+        torch.stack(sums[side]).sum(0)
+        if sums[side]
+        else blocks[0].own.new_zeros(width + 1).to(exact)
         for side, width in widths.items()
-        for part in (
-            torch.stack(sums[side]).sum(0) if sums[side] else zero.expand(width),
-            torch.stack(counts[side]).sum()[None] if counts[side] else zero[None],
-        )
     ]
     shared = exchange.sum(torch.cat(parts))  # one message for both sides
     found = shared.split([part.numel() for part in parts])
     return {
-        side: found[2 * number] / found[2 * number + 1].clamp(min=1)
-        for number, side in enumerate(widths)
+        side: part[:-1] / part[-1].clamp(min=1) for side, part in zip(widths, found, strict=True)
     }
 
 
-def _weighted_sum(rows: Tensor, weight: Tensor) -> Tensor:
-    """``weight @ rows`` in parts that are summed in the precision of the weights.
+def _sum_and_count(rows: Tensor, weight: Tensor, exact: torch.dtype) -> Tensor:
+    """``weight @ rows`` and the sum of the weights ``[d + 1]``, in parts that are then added.
 
     One tall product would keep only a few of a GPU's processors busy. Weights are small whole
     numbers, which no precision rounds.
     """
     parts = math.gcd(rows.size(0), _PARTS)
     products = weight.to(rows.dtype).view(parts, 1, -1) @ rows.view(parts, -1, rows.size(1))
-    return products.to(weight.dtype).sum((0, 1))
+    return torch.cat([products.to(exact).sum((0, 1)), weight.sum()[None].to(exact)])
