@@ -13,6 +13,7 @@ from drgcn.recommend.synthetic.click_days import day_ends
 
 # On every machine and device. A change here is a change of the data: say so in docs/astar.md.
 CHECKSUM = "5d908339802f4cc0"
+FULL_CHECKSUM = "19ba6985c7c0b5f0"  # fraction 1, drawn on a CPU
 FRACTION = 0.001
 
 
@@ -64,6 +65,16 @@ def test_cuda_draws_the_same_bits(chunk):
     assert there.graph.device.type == "cuda"
     assert checksum(there) == CHECKSUM
     assert checksum(there.to("cpu")) == CHECKSUM
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_draws_full_size_in_bounded_memory():
+    torch.cuda.reset_peak_memory_stats()
+    there = generate_astar(device="cuda")
+    assert torch.cuda.max_memory_allocated() < 40e9
+    assert there.graph.num_clicks == 129_834_116
+    assert checksum(there) == FULL_CHECKSUM
 
 
 def test_seeds_and_parameters_change_everything(data):
