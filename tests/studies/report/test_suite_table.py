@@ -7,7 +7,7 @@ import pytest
 from drgcn.errors import DrgcnWarning
 from drgcn.studies.report.epoch_time import epoch_time_table
 from drgcn.studies.report.provenance import device_table, duration, version_words
-from drgcn.studies.report.suite_table import suite_table
+from drgcn.studies.report.suite_table import readable_suites, suite_table
 from drgcn.studies.reproduce.suite_record import SuiteRecord
 
 SUITE = SuiteRecord(
@@ -32,7 +32,7 @@ SUITE = SuiteRecord(
 def test_suites_show_their_wall_time(tmp_path):
     SUITE.save(tmp_path)
     replace(SUITE, started="2026-01-03T00:00:00+00:00", seeds_trained=0).save(tmp_path)
-    (row,) = suite_table(tmp_path).rows
+    (row,) = suite_table(readable_suites(tmp_path)).rows
     assert row == (
         *("main full, dataset cora", "2026-01-02 03:04", "12 min 34 s", "26", "800", "20"),
         *("40, 1 failed", "3", "a machine", "finished"),
@@ -43,12 +43,12 @@ def test_a_damaged_suite_is_named_and_hides_no_other(tmp_path):
     SUITE.save(tmp_path)
     (tmp_path / "suites" / "cut.json").write_text("{")
     with pytest.warns(DrgcnWarning, match=r"cut\.json"):
-        assert len(suite_table(tmp_path).rows) == 1
+        assert len(suite_table(readable_suites(tmp_path)).rows) == 1
 
 
 def test_without_suites_there_is_no_table(tmp_path):
-    assert suite_table(tmp_path) is None
-    assert suite_table(None) is None
+    assert suite_table(readable_suites(tmp_path)) is None
+    assert suite_table(readable_suites(None)) is None
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,18 @@ def test_an_epoch_is_a_share_of_the_record(make_record):
     seeds = {**record.seeds, 1: replace(record.seeds[1], epochs=30)}
     (row,) = epoch_time_table([replace(record, seeds=seeds)]).rows
     assert row == ("cora", "full", "gcn", "2", "30", "3.0", "100", "50", "a machine")
+
+
+@pytest.mark.parametrize(
+    ("started", "workers", "words"),
+    [
+        ("2026-01-02T03:10:00+00:00", 3, ", shared by 3 jobs"),
+        ("2026-01-02T03:10:00+00:00", 1, ""),
+        ("2026-01-02T03:00:00+00:00", 3, ""),
+        ("2026-01-02T03:30:00+00:00", 3, ""),
+    ],
+)
+def test_a_shared_device_says_so(make_record, started, workers, words):
+    record = replace(make_record([0.8, 0.9]), started=started)
+    (row,) = epoch_time_table([record], [replace(SUITE, workers=workers)]).rows
+    assert row[-1] == "a machine" + words

@@ -20,9 +20,10 @@ from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overv
 from drgcn.studies.report.provenance import device_table, version_words
 from drgcn.studies.report.reading import READING
 from drgcn.studies.report.spectrum import MISSING, spectrum_table
-from drgcn.studies.report.suite_table import suite_table
+from drgcn.studies.report.suite_table import readable_suites, suite_table
 from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, record_rows
 from drgcn.studies.report.text_table import TextTable
+from drgcn.studies.reproduce.suite_record import SuiteRecord
 from drgcn.studies.run_record import RunRecord
 
 
@@ -75,16 +76,17 @@ def contents(
         tables: Tables of the paper to hold them against.
         folder: Where the records lie, to look for suites and for jobs that failed.
     """
+    suites = readable_suites(folder)
     judged = judged_tables(tables, CellRows(records, FailedJobs(folder)))
     families = {against: gate_tests(records, against) for against in BASELINES}
     sections = [
-        _where(records, folder),
+        _where(records, suites),
         _paper(judged),
         _tests(families),
         _gates(records),
         _gain(families[None]),
         _blocks(records),
-        Section("time", "Time of an epoch", tables=(epoch_time_table(records),)),
+        _time(records, suites),
         _all_records(records),
         Section("reading", "How to read this", READING),
     ]
@@ -94,9 +96,14 @@ def contents(
     )
 
 
-def _where(records: Sequence[RunRecord], folder: Path | None) -> Section:
-    suites = suite_table(folder)
-    tables = (device_table(records), *([] if suites is None else [suites]))
+def _time(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]) -> Section:
+    table = epoch_time_table(records, suites)
+    return Section("time", "Time of an epoch", tables=(table,))
+
+
+def _where(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]) -> Section:
+    whole = suite_table(suites)
+    tables = (device_table(records), *([] if whole is None else [whole]))
     words = (f"Versions: {version_words(records)}",)
     return Section("where", "Hardware, versions, wall time", words, tables)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,23 +22,22 @@ _NOTES: Final = (
 )
 
 
-def suite_table(folder: Path | None) -> TextTable | None:
-    """One line per suite that trained something, the oldest first; ``None`` if there is none.
-
-    Args:
-        folder: Where the records lie.
-    """
-    rows = tuple(_row(suite) for suite in _suites(folder) if suite.seeds_trained)
+def suite_table(suites: Sequence[SuiteRecord]) -> TextTable | None:
+    """One line per suite that trained something; ``None`` if there is none."""
+    rows = tuple(_row(suite) for suite in suites if suite.seeds_trained)
     return TextTable("suites", "Whole suites", _HEADS, rows, _NOTES) if rows else None
 
 
-def _suites(folder: Path | None) -> Iterator[SuiteRecord]:
-    """All that can be read; a damaged one is named and keeps no other from being shown."""
+def readable_suites(folder: Path | None) -> list[SuiteRecord]:
+    """All that can be read beside the records of a folder, the oldest first; a damaged one is
+    named and keeps no other from being shown."""
+    found = []
     for path in sorted((folder / "suites").glob("*.json")) if folder is not None else []:
         try:
-            yield SuiteRecord.read(path)
+            found.append(SuiteRecord.read(path))
         except InputError as error:
-            warnings.warn(f"left out a damaged suite. {error}", DrgcnWarning, stacklevel=4)
+            warnings.warn(f"left out a damaged suite. {error}", DrgcnWarning, stacklevel=3)
+    return found
 
 
 def _row(suite: SuiteRecord) -> tuple[str, ...]:
