@@ -6,6 +6,7 @@ import signal
 import time
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -202,6 +203,26 @@ def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrup
     assert [r.error for r in reports] == [None] * len(reports)
     assert without_times(out) == uninterrupted
     assert leftovers(out, home / ".cache") == []
+
+
+def test_a_node_runs_no_more_jobs_at_once_than_it_has_room_for(runner, tmp_path):
+    def slow(errand, tell):
+        import ray
+
+        from drgcn.studies.reproduce.job_report import JobReport
+        from drgcn.studies.reproduce.ray_errand import Delivery
+
+        tell(0.0)
+        start = time.time()
+        time.sleep(0.3)
+        span = f"{ray.get_runtime_context().get_node_id()} {start} {time.time()}"
+        return Delivery(JobReport(errand.job, notes=(span,)))
+
+    jobs = [Job(experiment(epochs=n), None, (0,)) for n in range(1, 9)]
+    spans = [r.notes[0].split() for r in replace(runner, task=slow)(jobs, tmp_path)]
+    for node in {span[0] for span in spans}:
+        own = sorted((float(start), float(end)) for name, start, end in spans if name == node)
+        assert all(before[1] <= after[0] for before, after in pairwise(own))
 
 
 def test_an_interruption_cancels_what_runs_and_what_waits(runner, tmp_path):
