@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_two_ranks_with_half_the_batch_equal_one_with_all_of_it():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -159,6 +159,7 @@ torch.save((weights(model), result.losses), sys.argv[3])
 """
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_weights_of_the_unbroken_run(tmp_path):
     root = str(Path(__file__).parents[3])
     path, out = tmp_path / "checkpoint", tmp_path / "out"

@@ -1,12 +1,14 @@
 """Two towers that embed users and items by their attributes and those of their neighbours.
 
-What a training step launches with Triton, for two layers: a draw for each level of each tree (4
-kernels, with the comparison that takes out the target edge 4 more), own vectors and neighbourhood
-means of the first layer (8 kernels that read the tables of attributes and write ``[rows,
-channels]``; the leaves, 50 of 61 places of a tree, are only ever read), two products for each
-block of rows, the means of the second layer, and the way back: products, and 8 kernels of atomic
-sums into the embeddings of categories. Gates cost four products of a matrix with a vector. Shapes
-depend on settings alone, so all of it is recorded as one CUDA graph.
+What a training step launches with Triton, for two layers: one kernel to draw each level of each
+of three trees (users, items, extra negatives) and three small ones to take out the target edge;
+8 kernels for own vectors and neighbourhood means of the first layer, which read the tables of
+attributes and write ``[rows, channels]``, while the leaves, 50 of 61 places of a tree, are only
+ever read; two products for each of four blocks of rows, then for two; 3 kernels for the loss; and
+the way back: twice the products, and 8 kernels of atomic sums into the embeddings of categories. A
+Dr block adds a batched product for each block of rows it pools. With casts, sums and the optimiser
+that is some hundreds of kernels. Shapes depend on settings alone, so all of it is recorded as one
+CUDA graph.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from drgcn.recommend.model.attribute_summary import AttributeSummary
 from drgcn.recommend.model.click_tree import ClickTree, Side, other
 from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.first_blocks import first_blocks
 from drgcn.recommend.model.neighborhood_encoding import encode_means
 from drgcn.recommend.model.sage_layer import GateName, SAGELayer
-from drgcn.recommend.model.tree_block import TreeBlock, TreePlaces, next_blocks, pooled_means
+from drgcn.recommend.model.tree_block import TreeBlock, next_blocks, pooled_means
 
 _SIDES: tuple[Side, Side] = ("user", "item")
 
@@ -166,7 +169,14 @@ class ClickSAGE(torch.nn.Module):
             exchange: The other ranks. (default: none)
             dtype: Of hidden vectors and products, bfloat16 for speed. (default: the weights')
         """
-        blocks = self._first_blocks(trees, attributes, counted, dtype)
+        for tree in trees:
+            if len(tree.levels) != len(self.layers) + 1:
+                raise InputError(
+                    f"Expected trees of {len(self.layers)} levels below the roots, one for each "
+                    f"layer; found {len(tree.levels) - 1}."
+                )
+        encoders: dict[Side, AttributeEncoder] = {side: self.encoder(side) for side in _SIDES}
+        blocks = first_blocks(encoders, trees, attributes, counted, dtype)
         for number, layer in enumerate(self.sage_layers):
             means = self._means(layer, blocks, exchange or Exchange())
             weights = layer.folded(layer.gate_vectors(means), dtype)
@@ -216,28 +226,3 @@ class ClickSAGE(torch.nn.Module):
         if self.training and layer.needs_means:
             return pooled_means(blocks, layer.in_channels, exchange)
         return layer.frozen_means()
-
-    def _first_blocks(
-        self,
-        trees: Sequence[ClickTree],
-        attributes: ClickAttributes,
-        counted: Sequence[int] | None,
-        dtype: torch.dtype | None,
-    ) -> list[TreeBlock]:
-        blocks = []
-        for number, tree in enumerate(trees):
-            if len(tree.levels) != len(self.layers) + 1:
-                raise InputError(
-                    f"Expected trees of {len(self.layers)} levels below the roots, one for each "
-                    f"layer; found {len(tree.levels) - 1}."
-                )
-            count = tree.levels[0].numel() if counted is None else counted[number]
-            for level in range(len(self.layers)):
-                side = tree.side_of(level)
-                above, below = tree.levels[level], tree.levels[level + 1]
-                mine, theirs = self.encoder(side), self.encoder(other(side))
-                own = encode_means(mine, attributes[side], above.reshape(-1, 1), dtype)
-                leaves = below.flatten(0, -2)
-                mean = encode_means(theirs, attributes[other(side)], leaves, dtype)
-                blocks.append(TreeBlock(TreePlaces(tree, level, count), own, mean))
-        return blocks

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from drgcn.recommend.clicks.click_graph import ClickGraph
@@ -83,6 +84,11 @@ class ClickTree:
             at = other(at)
         own = rows_of(graph, side)
         return cls(side, tuple(levels), (own.num_rows, own.num_cols))
+
+    def followed_by(self, tree: ClickTree) -> ClickTree:
+        """The roots of both, one after the other, with what is below them."""
+        levels = zip(self.levels, tree.levels, strict=True)
+        return ClickTree(self.side, tuple(torch.cat(pair) for pair in levels), self.sizes)
 
     def side_of(self, level: int) -> Side:
         """The side of a level's nodes."""

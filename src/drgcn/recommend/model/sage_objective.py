@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -76,27 +78,28 @@ class SAGEObjective:
                 first=start,
             )
 
-        trees = [tree("user", users, 200, first, items), tree("item", items, 300, first, users)]
-        if extra:
-            trees.append(tree("item", negatives, 400, rank * extra, None))
+        of_items = tree("item", items, 300, first, users)
+        if extra:  # in one go with the items of the batch: fewer and larger kernels
+            of_items = of_items.followed_by(tree("item", negatives, 400, rank * extra, None))
         found = self.model(
-            trees,
+            [tree("user", users, 200, first, items), of_items],
             self.attributes,
-            counted=(own, own, 0)[: len(trees)],
+            counted=(own, own),
             exchange=self.exchange,
             dtype=self.dtype,
         )
+        columns = found[1].split([own, extra])
         rows = found[0] / self.model.temperature
         if self.settings.loss == "bpr":
             place = torch.arange(first, first + own, device=users.device)
-            opposed = self.exchange.gather(found[2])
+            opposed = self.exchange.gather(columns[1])
             return bpr_loss(
-                rows, found[1], opposed.index_select(0, place % self.settings.negatives)
+                rows, columns[0], opposed.index_select(0, place % self.settings.negatives)
             )
-        return self._softmax(rows, found[1:], items, negatives, first)
+        return self._softmax(rows, columns, items, negatives, first)
 
     def _softmax(
-        self, rows: Tensor, columns: list[Tensor], items: Tensor, negatives: Tensor, first: int
+        self, rows: Tensor, columns: Sequence[Tensor], items: Tensor, negatives: Tensor, first: int
     ) -> Tensor:
         ids = [self.exchange.gather_ids(part) for part in (items, negatives)]
         vectors = [self.exchange.gather(part) for part in columns]
