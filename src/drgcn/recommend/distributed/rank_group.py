@@ -1,0 +1,48 @@
+"""The way into the group of ranks that some launcher has started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+
+from drgcn.recommend.distributed.group_exchange import GroupExchange
+from drgcn.recommend.model.exchange import Exchange
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@contextmanager
+def joined_ranks(device: torch.device) -> Iterator[tuple[Exchange, torch.device]]:
+    """The other ranks of this run, and this rank's device.
+
+    Ray Train has made the process group by now. torchrun, and a batch system that sets the same
+    variables, leave that to us: gloo on CPU, NCCL on CUDA. Whoever was started by hand is alone.
+
+    Args:
+        device: Where to train. A rank on CUDA takes the GPU of its number on its machine.
+    """
+    if dist.is_initialized():  # by Ray Train
+        yield GroupExchange(), _own(device)
+        return
+    if not all(os.environ.get(name) for name in _NEEDED) or os.environ["WORLD_SIZE"] == "1":
+        yield Exchange(), device
+        return
+    device = _own(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield GroupExchange(), device
+    finally:
+        dist.destroy_process_group()
+
+
+def _own(device: torch.device) -> torch.device:
+    if device.type != "cuda" or device.index is not None:
+        return device
+    # Ray shows each rank its own GPUs alone, so that the number may be higher than their count.
+    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
