@@ -61,7 +61,7 @@ def test_what_is_not_exchanged_is_missed(name, two_ranks, in_double):
     assert error > 1e-4
 
 
-def test_ranks_map_the_same_clicks(two_ranks):
+def test_ranks_map_the_same_clicks(two_ranks, in_double):  # the data are drawn in it
     clicks = data(days=3).graph
     seen, held_back = clicks.until(2).num_clicks, clicks.on(2).num_clicks
     for found in two_ranks:
