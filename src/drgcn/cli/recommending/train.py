@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -183,7 +184,9 @@ def train(
     )
     facts = {
         **{"data": data.name, "content_hash": data.content_hash, "day": last},
-        **{"targets": targets.value, **asdict(settings)},
+        # Seen from the run, so that both may be moved together.
+        **{"folder": os.path.relpath(folder, out), "targets": targets.value},
+        **asdict(settings),
     }
     save_run(out, made, facts, result.losses, record)
     (out / CHECKPOINT).unlink(missing_ok=True)

@@ -1,0 +1,159 @@
+"""Writes all that serving needs into one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks.whole_folder import whole_folder
+from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.run_folder import HISTORY, RECORD, save_run
+from drgcn.recommend.retrieval.exact_top import exact_top
+from drgcn.recommend.retrieval.faiss_index import FaissIndex
+from drgcn.recommend.retrieval.index_files import write_index
+from drgcn.recommend.retrieval.item_blocks import checked_vectors
+from drgcn.recommend.retrieval.recall_tuning import tune
+from drgcn.recommend.serving.export_manifest import ExportManifest, file_facts
+from drgcn.recommend.serving.loaded_run import LoadedRun
+from drgcn.recommend.serving.model_hash import model_hash
+from drgcn.recommend.serving.vector_table import write_vectors
+
+USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
+INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
+_KINDS = {"float32": torch.float32, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What an export holds.
+
+    Attributes:
+        index: ``auto`` (flat up to 200,000 items, else ivf), ``flat``, ``ivf``, ``hnsw``, or
+            ``none``.
+        recall: Share of the exact lists that the index is to find.
+        n: Length of the lists that this is measured by.
+        queries: Users that it is measured with; half of them choose the effort.
+        dtype: Type of the vectors, ``float32`` or ``float16``. Index and exact search rank by the
+            stored vectors, so they agree in either.
+        before: Only clicks before this day make neighbours and count as seen. (default: all)
+        seen: Store the clicks too, so that seen items can be left out.
+        seed: Of the index and of the choice of users.
+    """
+
+    index: str = "auto"
+    recall: float = 0.99
+    n: int = 50
+    queries: int = 2000
+    dtype: str = "float32"
+    before: int | None = None
+    seen: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _KINDS:
+            raise InputError(f"Expected dtype {' or '.join(_KINDS)}; found {self.dtype!r}.")
+        if not 0 < self.recall <= 1 or self.n < 1 or self.queries < 4:
+            raise InputError(
+                f"Expected recall above 0 and up to 1, n from 1 and queries from 4 on; found "
+                f"{self.recall}, {self.n} and {self.queries}."
+            )
+
+
+def export(
+    run: LoadedRun,
+    out: str | PathLike[str],
+    settings: ExportSettings | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    environment: Mapping[str, Any] | None = None,
+) -> ExportManifest:
+    """Embeds everybody and writes vectors, ids, index, clicks and model: whole or not at all.
+
+    Args:
+        run: The trained run.
+        out: A folder that does not exist yet.
+        settings: What to write.
+        device: Where to embed.
+        environment: Versions and hardware, for the manifest.
+    """
+    settings = settings or ExportSettings()
+    out, data, model = Path(out), run.data, run.model
+    graph = run.clicks(settings.before)
+    with whole_folder(out) as partial:
+        found = run.vectors(graph, device)
+        # What is stored is what is ranked by: rounding comes first.
+        users, items = (
+            checked_vectors(part, f"vectors of {side}").to(_KINDS[settings.dtype])
+            for part, side in zip(found, ("users", "items"), strict=True)
+        )
+        del found
+        index = _write_index(users, items, partial / INDEX, settings)
+        users, items = users.cpu(), items.cpu()
+        write_vectors(partial / USERS, data.user_ids, users)
+        write_vectors(partial / ITEMS, data.item_ids, items)
+        np.save(partial / ITEM_ARRAY, items.numpy())
+        if settings.seen:
+            graph.to("cpu").by_user.save(partial / SEEN)
+        cold = isinstance(model, ClickSAGE) and data.users is not None
+        if cold:
+            assert data.users is not None
+            save_run(partial / MODEL, model, run.training, torch.empty(0), {})
+            for name in (HISTORY, RECORD):  # those of the run stay there
+                (partial / MODEL / name).unlink()
+            data.users.rows(torch.empty(0, dtype=torch.int64)).save(partial / ATTRIBUTES)
+        manifest = ExportManifest(
+            model={
+                "kind": type(model).__name__,
+                "gate": model.settings.get("gate"),
+                "sha256": model_hash(model),
+            },
+            data={
+                **{"name": data.name, "content_hash": data.content_hash},
+                **{"clicks": graph.num_clicks, "before_day": settings.before},
+            },
+            metric="ip",
+            normalised=model.normalize,
+            dim=items.size(1),
+            dtype=settings.dtype,
+            users=_side(len(users), data.user_ids, USERS),
+            items=_side(len(items), data.item_ids, ITEMS),
+            seen=settings.seen,
+            cold_users=cold,
+            index=index,
+            environment=dict(environment or {}),
+            files={
+                path.relative_to(partial).as_posix(): file_facts(path)
+                for path in sorted(partial.rglob("*"))
+                if path.is_file()
+            },
+        )
+        manifest.write(partial)
+    return manifest
+
+
+def _side(count: int, ids: Any | None, table: str) -> dict[str, Any]:
+    kind = "0, 1, 2, ..." if ids is None else str(ids.type)
+    return {"count": count, "ids": kind, "table": table}
+
+
+def _write_index(
+    users: Tensor, items: Tensor, path: Path, settings: ExportSettings
+) -> dict[str, Any] | None:
+    """Builds, tunes and writes the index; returns its facts with the recall that was measured."""
+    if settings.index == "none":
+        return None
+    index = FaissIndex.build(items.float(), settings.index, "ip", settings.seed)
+    generator = torch.Generator().manual_seed(settings.seed)
+    chosen = torch.randperm(len(users), generator=generator)[: settings.queries]
+    queries = users[chosen.to(users.device)].float()
+    exact = exact_top(queries, items.float(), settings.n)
+    tuning = tune(index, queries, exact, settings.recall)
+    return {**write_index(index, path), "tuning": tuning.to_dict()}

@@ -1,0 +1,72 @@
+"""The endpoint as a process that ends when it is told to."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from os import PathLike
+
+from drgcn.errors import InputError
+from drgcn.recommend.serving.export_folder import ExportFolder
+from drgcn.recommend.serving.http_limits import HttpLimits
+
+_LAST_REQUESTS = 10  # seconds that running requests get at the end
+
+
+def serve(
+    folder: str | PathLike[str],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: HttpLimits | None = None,
+) -> None:
+    """Serves an export until SIGINT or SIGTERM; requests that are running are finished first.
+
+    Args:
+        folder: The export.
+        host: Address to listen at.
+        port: Port to listen at; 0 for any that is free.
+        limits: What one request may ask for.
+    """
+    try:
+        import uvicorn
+
+        from drgcn.recommend.serving.http_app import build_app
+    except ImportError as error:
+        raise InputError(
+            f"Expected FastAPI and uvicorn to serve; found no {error.name}. Install them with: "
+            f"pip install 'drgcn[serve]'."
+        ) from None
+    listening = _listen(host, port)
+    with listening:
+        app = build_app(ExportFolder(folder), limits)
+        number = listening.getsockname()[1]
+        print(f"serving {folder} at http://{host}:{number} (POST /recommend)", flush=True)
+        config = uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=_LAST_REQUESTS, lifespan="off"
+        )
+        # uvicorn ends on these signals and then sends them on: to nobody, since all is done.
+        before = {name: signal.signal(name, _nothing) for name in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise InputError(
+            f"Expected a free port at {host}; {port} cannot be used ({error}). Choose another "
+            f"--port."
+        ) from None
+    return listening
+
+
+def _nothing(*_: object) -> None:
+    """Takes a signal and does nothing."""

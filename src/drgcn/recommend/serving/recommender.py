@@ -1,0 +1,106 @@
+"""Lists of items for users of an export, by its index or exactly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.retrieval.exact_top import exact_top
+from drgcn.recommend.retrieval.faiss_index import FaissIndex
+from drgcn.recommend.retrieval.item_blocks import ItemBlocks
+from drgcn.recommend.retrieval.top_items import TopItems
+from drgcn.recommend.serving.export_folder import ExportFolder
+from drgcn.sampling import CSRGraph
+
+_MANY = 256  # seen items beyond which asking an index for so many more does not pay
+
+
+class Recommender:
+    """Searches an export.
+
+    Args:
+        export: The export.
+        device: Where exact searches are done.
+    """
+
+    def __init__(self, export: ExportFolder, device: torch.device | str = "cpu") -> None:
+        self.export = export
+        self.device = torch.device(device)
+        self._blocks: ItemBlocks | None = None
+
+    def for_users(
+        self, rows: Tensor, n: int, *, exclude_seen: bool = False, exact: bool = False
+    ) -> TopItems:
+        """The lists of users by row."""
+        seen = _some_rows(self.export.seen, rows) if exclude_seen else None
+        return self.for_vectors(self.export.users.rows(rows), n, seen=seen, exact=exact)
+
+    def for_vectors(
+        self, vectors: Tensor, n: int, *, seen: CSRGraph | None = None, exact: bool = False
+    ) -> TopItems:
+        """The lists of vectors ``[q, d]``, on the CPU; -1 where there are fewer items.
+
+        With an index, a user who has seen very many items, or whose list the index cannot fill,
+        is searched exactly.
+
+        Args:
+            vectors: One for each list.
+            n: Length of a list.
+            seen: What must not come out, a row for each vector.
+            exact: Do without the index.
+        """
+        if n < 1:
+            raise InputError(f"Expected n to be at least one; found {n}.")
+        index = None if exact else self.export.index
+        if index is None:
+            return self._exact(vectors, n, seen)
+        left_out = torch.zeros(len(vectors), dtype=torch.int64) if seen is None else seen.degree
+        few = left_out <= _MANY
+        top = _by_index(index, vectors, n, seen, few)
+        full = (self.export.num_items - left_out).clamp(max=n)
+        short = ((top.items >= 0).sum(dim=1) < full).nonzero()[:, 0]
+        if short.numel():
+            part = None if seen is None else _some_rows(seen, short)
+            again = self._exact(vectors[short], n, part)
+            top.items[short], top.scores[short] = again.items, again.scores
+        return top
+
+    def _exact(self, vectors: Tensor, n: int, seen: CSRGraph | None) -> TopItems:
+        if self._blocks is None:
+            items = self.export.items.to(self.device)
+            self._blocks = ItemBlocks.of(items, self.export.manifest.metric)
+        exclude = None if seen is None else seen.to(self.device)
+        top = exact_top(vectors.to(self.device), self._blocks, n, exclude=exclude)
+        return TopItems(top.scores.cpu(), top.items.cpu(), top.widened, top.scanned)
+
+
+def _by_index(
+    index: FaissIndex, vectors: Tensor, n: int, seen: CSRGraph | None, few: Tensor
+) -> TopItems:
+    """What the index finds for those who have seen few items; nothing for the others."""
+    if seen is None:
+        return index.search(vectors, n)
+    top = TopItems(
+        torch.full((len(vectors), n), -torch.inf),
+        torch.full((len(vectors), n), -1, dtype=torch.int64),
+    )
+    some = few.nonzero()[:, 0]
+    if some.numel():
+        exclude = _some_rows(seen, some)
+        found = index.search(
+            vectors[some], n, exclude=exclude, exclude_rows=torch.arange(some.numel())
+        )
+        width = found.items.size(1)
+        top.items[some, :width], top.scores[some, :width] = found.items, found.scores
+    return top
+
+
+def _some_rows(graph: CSRGraph, rows: Tensor) -> CSRGraph:
+    """Some rows as a matrix of their own."""
+    start, end = graph.rowptr[rows].long(), graph.rowptr[rows + 1].long()
+    size = end - start
+    rowptr = torch.cat([size.new_zeros(1), size.cumsum(0)])
+    owner = torch.arange(rows.numel()).repeat_interleave(size)
+    entry = torch.arange(owner.numel()) - rowptr[owner] + start[owner]
+    return CSRGraph(rowptr, graph.col[entry], graph.num_cols)
