@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_folder, use_threads
-from drgcn.cli.recommending.train_inputs import Model, Targets, build, chosen_clicks, numbers
+from drgcn.cli.recommending.train_inputs import Model, Targets, build, numbers
 from drgcn.errors import InputError
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
-_MODEL, _TRAINING = "The model", "The training"
+_MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
 
 
 _DEFAULTS: dict[Model, dict[str, Any]] = {
@@ -134,25 +134,49 @@ def train(
     checkpoint_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel=_TRAINING)
     ] = 60.0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Processes that share every batch (ranks).", rich_help_panel=_RANKS
+        ),
+    ] = 1,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Run them on a Ray cluster: auto, local or HOST:PORT, see docs/scale.md.",
+            show_default="on this machine, by torchrun",
+            rich_help_panel=_RANKS,
+        ),
+    ] = None,
+    restarts: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Times they are started again if one dies.", rich_help_panel=_RANKS
+        ),
+    ] = 3,
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
 ) -> None:
     """Train on clicks and write weights, settings, history and record.
 
-    Run again after an interruption, the same command goes on from the last checkpoint.
+    Run again after an interruption, the same command goes on from the last checkpoint. Under
+    torchrun it is one rank of several, see docs/scale.md.
 
     Example: drgcn recommend train clicks --out run --epochs 5
     """
+    asked = dict(locals())  # all options; nothing else is there yet
     from dataclasses import asdict
 
+    from drgcn.cli.recommending.rank_clicks import clear_run, rank_clicks
     from drgcn.cli.recommending.train_progress import trained
+    from drgcn.cli.recommending.train_ranks import launch
     from drgcn.recommend.clicks import ClickData
+    from drgcn.recommend.distributed.rank_group import joined_ranks
     from drgcn.recommend.model.run_folder import CHECKPOINT, SETTINGS, save_run
     from drgcn.recommend.model.train_settings import TrainSettings
 
     use_threads(threads)
-    where = use_device(device)
     if (out / SETTINGS).exists():
         raise InputError(f"Expected --out without a finished run; {out} holds one already.")
     given = {
@@ -171,30 +195,47 @@ def train(
         **usual,
     )
     data = ClickData.load(folder)
-    last, graph, goal = chosen_clicks(data, day, all_days, targets)
-    made = build(
-        *(model, data, graph, seed, gate, channels, numbers(fan_outs), layers),
-        *(user_ids, item_ids, temperature),
-    )
     use_folder(out)
-    result, record = trained(
-        *(made, data, graph, settings, goal, where),
-        checkpoint=out / CHECKPOINT,
-        checkpoint_every=checkpoint_every,
-    )
-    facts = {
-        **{"data": data.name, "content_hash": data.content_hash, "day": last},
-        # Seen from the run, so that both may be moved together.
-        **{"folder": os.path.relpath(folder, out), "targets": targets.value},
-        **asdict(settings),
-    }
-    save_run(out, made, facts, result.losses, record)
-    (out / CHECKPOINT).unlink(missing_ok=True)
+    if workers > 1 or ray_address is not None:
+        launch(asked, settings.batch_size, settings.negatives)
+        if ray_address is not None:  # with torchrun, rank 0 has said it
+            _say(out, json)
+        return
+    with joined_ranks(use_device(device)) as (exchange, where):
+        last, graph, goal = rank_clicks(data, day, all_days, targets, out, exchange)
+        made = build(
+            *(model, data, graph, seed, gate, channels, numbers(fan_outs), layers),
+            *(user_ids, item_ids, temperature),
+        )
+        result, record = trained(
+            *(made, data, graph, settings, goal, where),
+            checkpoint=out / CHECKPOINT,
+            checkpoint_every=checkpoint_every,
+            exchange=exchange,
+        )
+        if exchange.rank > 0:
+            return
+        facts = {
+            **{"data": data.name, "content_hash": data.content_hash, "day": last},
+            # Seen from the run, so that both may be moved together.
+            **{"folder": os.path.relpath(folder, out), "targets": targets.value},
+            **asdict(settings),
+        }
+        save_run(out, made, facts, result.losses, record)
+        clear_run(out)
+        _say(out, json)
+
+
+def _say(out: Path, json: bool) -> None:
+    """How a run went that was written to the end."""
+    from drgcn.recommend.model.run_folder import RECORD
+
+    record = jsonlib.loads((out / RECORD).read_text(encoding="utf-8"))
     if json:
         print(jsonlib.dumps({"run": str(out), **record}))
         return
     print(
-        f"{result.steps:,} steps in {result.seconds:.1f} s, loss {record['loss']:.4f} over the "
-        f"last tenth"
+        f"{record['steps']:,} steps in {record['seconds']:.1f} s, loss {record['loss']:.4f} over "
+        f"the last tenth"
     )
     print(f"written to {out}")

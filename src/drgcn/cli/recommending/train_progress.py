@@ -14,7 +14,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from drgcn.cli.tuning_progress import duration_words
 from drgcn.recommend.clicks import ClickData, ClickGraph
+from drgcn.recommend.distributed.attempts import note_attempt, read_attempts
+from drgcn.recommend.distributed.group_exchange import GroupExchange
 from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.train import TrainProgress, TrainResult, train
 from drgcn.recommend.model.train_settings import TrainSettings
@@ -33,6 +36,7 @@ def trained(
     *,
     checkpoint: Path,
     checkpoint_every: float,
+    exchange: Exchange,
 ) -> tuple[TrainResult, dict[str, Any]]:
     """See :func:`~drgcn.recommend.model.train.train`; also the record of the run."""
     columns = (
@@ -42,8 +46,11 @@ def trained(
         TimeRemainingColumn(compact=True),
     )
     console = Console(stderr=True)
+    quiet = exchange.rank > 0
     said = time.perf_counter()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    if isinstance(exchange, GroupExchange):
+        note_attempt(checkpoint.parent, checkpoint, exchange)
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("training", total=None, loss="?")
 
         def show(now: TrainProgress) -> None:
@@ -62,7 +69,8 @@ def trained(
                 device=device,
                 checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
-                progress=show,
+                exchange=exchange,
+                progress=None if quiet else show,
             )
         except KeyboardInterrupt:
             bar.stop()
@@ -77,6 +85,8 @@ def trained(
         **{"positives_per_second": shown / result.seconds, "loss": float(tail.mean())},
         **{"fingerprint": result.fingerprint, "environment": environment(device)},
     }
+    if exchange.size > 1:
+        record |= {"ranks": exchange.size, "attempts": len(read_attempts(checkpoint.parent))}
     if device.type == "cuda":
         record["peak_bytes"] = torch.cuda.max_memory_allocated(device)
     return result, record

@@ -1,0 +1,44 @@
+"""The clicks that a rank of ``drgcn recommend train`` learns from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drgcn.cli.recommending.train_inputs import Targets, chosen_clicks
+from drgcn.recommend.clicks import ClickData, ClickGraph
+from drgcn.recommend.distributed.group_exchange import GroupExchange
+from drgcn.recommend.distributed.shared_clicks import remove_shared, shared_clicks
+from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.run_folder import CHECKPOINT
+
+_SHARED = ".clicks-"
+
+
+def rank_clicks(
+    data: ClickData,
+    day: int | None,
+    all_days: bool,
+    targets: Targets,
+    out: Path,
+    exchange: Exchange,
+) -> tuple[int | None, ClickGraph, ClickGraph | None]:
+    """As :func:`chosen_clicks`; of several ranks, one makes the clicks and all map them."""
+    if not isinstance(exchange, GroupExchange):
+        return chosen_clicks(data, day, all_days, targets)
+    exchange.expect_same("clicks", data.content_hash)
+    if data.graph.days is None or all_days:  # as they are, which is mapped already
+        return chosen_clicks(data, day, all_days, targets)
+    last = data.graph.day_range[1] if day is None else day
+    folder = out / f"{_SHARED}{data.content_hash[:16]}-{last}-{targets.value}"
+
+    def make() -> tuple[ClickGraph, ClickGraph | None]:
+        return chosen_clicks(data, day, all_days, targets)[1:]
+
+    return last, *shared_clicks(make, folder, exchange)
+
+
+def clear_run(out: Path) -> None:
+    """Removes what a run needs only until it is written."""
+    (out / CHECKPOINT).unlink(missing_ok=True)
+    for folder in out.glob(f"{_SHARED}*"):
+        remove_shared(folder)

@@ -1,0 +1,154 @@
+"""``drgcn recommend train`` on several ranks: what starts them, and what each of them does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from drgcn.cli.options import Gate
+from drgcn.cli.recommending.train_inputs import Model, Targets
+from drgcn.errors import DrgcnError, InputError
+
+_REFUSED = ".refused"
+_OWN = ("workers", "ray_address", "restarts")
+_KINDS = {"folder": Path, "out": Path, "model": Model, "gate": Gate, "targets": Targets}
+
+
+def launch(asked: Mapping[str, Any], batch_size: int, negatives: int) -> None:
+    """Starts ranks that run the command, and waits until the run is written.
+
+    Args:
+        asked: All options of the command by name.
+        batch_size: Clicks in a step.
+        negatives: Uniform negatives in a step.
+
+    Raises:
+        InputError: If the ranks refused the input, with their words.
+        DrgcnError: If they died too often.
+    """
+    ranks, address, restarts = (asked[name] for name in _OWN)
+    out = Path(asked["out"]).absolute()
+    for name, number in (("--batch-size", batch_size), ("--negatives", negatives)):
+        if number % ranks:
+            raise InputError(
+                f"Expected {name} divisible by --workers {ranks}; found {number}. Choose another."
+            )
+    config = {name: value for name, value in asked.items() if name not in _OWN}
+    config |= {"folder": Path(asked["folder"]).absolute(), "out": out}
+    refused = out / _REFUSED
+    refused.unlink(missing_ok=True)
+    try:
+        if address is None:
+            words = _with_torchrun(config, ranks, restarts)
+        else:
+            words = _on_ray(config, ranks, restarts, address)
+    except DrgcnError:
+        if not refused.exists():
+            raise
+        words = ""
+    said = refused.read_text(encoding="utf-8") if refused.exists() else ""
+    refused.unlink(missing_ok=True)
+    if not is_finished(out):
+        raise InputError(said) if said else DrgcnError(words)
+
+
+def train_rank(config: dict[str, Any]) -> None:
+    """One rank of a run; the same on one host and on a cluster.
+
+    What it refuses is written down and no failure: starting it again would not help.
+
+    Args:
+        config: The options of ``drgcn recommend train`` as plain values.
+    """
+    from drgcn.cli.recommending.train import train
+
+    options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
+    out = options["out"]
+    if is_finished(out):  # a rank died when all was done
+        return
+    try:
+        train(**options, workers=1, ray_address=None, restarts=0)
+    except DrgcnError as error:
+        (out / _REFUSED).write_text(str(error), encoding="utf-8")
+
+
+def is_finished(out: Path) -> bool:
+    """Whether a run was written to the end."""
+    from drgcn.recommend.model.run_folder import SETTINGS
+
+    return (out / SETTINGS).exists()
+
+
+def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
+    """Runs ranks on this machine; returns what to say if the run is not finished then."""
+    import torch
+
+    from drgcn.cli.options import use_device
+    from drgcn.recommend.distributed.torchrun import run_with_torchrun
+
+    device = use_device(config["device"])
+    if device.type == "cuda" and torch.cuda.device_count() < ranks:
+        raise InputError(
+            f"Expected a GPU for each of --workers {ranks}; found {torch.cuda.device_count()}."
+        )
+    plain = json.dumps({**config, "device": device.type}, default=str)
+    code = run_with_torchrun(
+        "drgcn.cli.recommending.train_ranks",
+        [plain],
+        ranks=ranks,
+        restarts=restarts,
+        threads=config["threads"],
+    )
+    return (
+        f"The ranks failed more than {restarts} times (torchrun ended with code {code}). The "
+        "checkpoint is kept: the same command goes on from it."
+    )
+
+
+def _on_ray(config: Mapping[str, Any], ranks: int, restarts: int, address: str) -> str:
+    """The same on a cluster."""
+    from drgcn.cli.recommending.ray_progress import RayProgress
+    from drgcn.recommend.distributed.ray_training import run_on_ray
+    from drgcn.studies.reproduce.ray_connection import connect
+    from drgcn.studies.reproduce.ray_share import RayShare
+
+    cpus = config["threads"] or 1
+    connect(address, cpus * ranks)
+    import ray
+
+    shares = {"cuda": RayShare(cpus, 1.0), "cpu": RayShare(cpus, 0.0)}
+    device = config["device"]
+    if device == "auto":
+        device = "cuda" if shares["cuda"].room(ray.nodes()) >= ranks else "cpu"
+    if device not in shares:
+        raise InputError(f"Expected --device cpu, cuda or auto on Ray; found {device!r}.")
+    room = shares[device].expect_room(ray.nodes(), address)
+    if room < ranks:
+        raise InputError(
+            f"Expected room for --workers {ranks} in the Ray cluster at {address}; found it for "
+            f"{room}. Add nodes with `ray start --address`, or choose other --workers, --threads "
+            "or --device."
+        )
+    plain = json.loads(json.dumps({**config, "device": device, "threads": cpus}, default=str))
+    with RayProgress(Path(config["out"])):
+        run_on_ray(
+            train_rank,
+            plain,
+            ranks=ranks,
+            folder=Path(config["out"]),
+            cuda=device == "cuda",
+            cpus=cpus,
+            restarts=restarts,
+        )
+    return "The ranks ended without an error, but the run was not written."
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+if __name__ == "__main__":  # what torchrun starts
+    train_rank(json.loads(sys.argv[1]))
