@@ -56,7 +56,14 @@ class ColdUsers:
                         f"Expected finite numbers; found {value} for {name!r} of user {number}. "
                         f"Leave out what is not known, or give null."
                     )
-        return self.model.embed_cold("user", attribute_rows(self.table, rows))
+        try:
+            table = attribute_rows(self.table, rows)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"Expected categories that are text; found {error.object!r}, with half a "
+                f"character."
+            ) from None
+        return self.model.embed_cold("user", table)
 
 
 def _with_values(table: AttributeTable) -> AttributeTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import torch
@@ -9,7 +10,6 @@ from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-import drgcn
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.top_items import TopItems
 from drgcn.recommend.serving.export_folder import ExportFolder
@@ -25,38 +25,40 @@ from drgcn.recommend.serving.recommender import Recommender
 from drgcn.recommend.serving.request_meter import RequestMeter
 from drgcn.recommend.serving.user_list import known_rows
 
+_USUAL = 50  # items in a list, if a request does not say
+
 
 def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI:
     """The application for an export, all of whose files are read and checked now."""
     limits = limits or HttpLimits()
     recommender = Recommender(export)
     _read_all(export, recommender)
-    app = FastAPI(title="drgcn recommend", version=drgcn.__version__)
+    app = FastAPI(title="drgcn recommend", version=version("drgcn"))
     meter = RequestMeter(("/recommend", "/healthz", "/metrics"))
     app.add_middleware(MeteredApp, meter=meter, most_bytes=limits.body)
 
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=422)
+        return _refusal(str(error))
 
     @app.exception_handler(RequestValidationError)
     async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"detail": _sentence(error)}, status_code=422)
+        return _refusal(_sentence(error))
 
     @app.post("/recommend")
     def recommend(asked: Annotated[RecommendRequest, Body()]) -> RecommendResponse:
         """The best items of each user. Scores are inner products: higher is better."""
-        _check(asked, limits)
+        n = _checked_n(asked, limits)
         if asked.users is not None:
             rows, unknown = known_rows(export.user_lookup, asked.users, asked.skip_unknown)
             top = recommender.for_users(
-                rows, asked.n, exclude_seen=asked.exclude_seen, exact=asked.exact
+                rows, n, exclude_seen=asked.exclude_seen, exact=asked.exact
             )
             owners = export.user_lookup.ids(rows.numpy()).to_pylist()
         else:
             assert asked.attributes is not None
             vectors, unknown = export.cold_users.vectors(asked.attributes), 0
-            top = recommender.for_vectors(vectors, asked.n, exact=asked.exact)
+            top = recommender.for_vectors(vectors, n, exact=asked.exact)
             owners = [None] * len(vectors)
         meter.count_lists(len(owners))
         return RecommendResponse(recommendations=_lists(export, owners, top), unknown=unknown)
@@ -94,18 +96,21 @@ def _read_all(export: ExportFolder, recommender: Recommender) -> None:
         _ = export.cold_users
 
 
-def _check(asked: RecommendRequest, limits: HttpLimits) -> None:
+def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
+    """The length of the lists, if the request is within limits."""
     if (asked.users is None) == (asked.attributes is None):
         raise InputError("Expected either users, by id, or attributes; found both or neither.")
     number = len(asked.users or asked.attributes or ())
     if not 1 <= number <= limits.batch:
         raise InputError(f"Expected 1 to {limits.batch} users in a request; found {number}.")
-    if not 1 <= asked.n <= limits.n:
-        raise InputError(f"Expected n from 1 to {limits.n}; found {asked.n}.")
+    n = min(_USUAL, limits.n) if asked.n is None else asked.n
+    if not 1 <= n <= limits.n:
+        raise InputError(f"Expected n from 1 to {limits.n}; found {n}.")
     if asked.attributes is not None and asked.exclude_seen:
         raise InputError(
             "Expected exclude_seen with users by id; users by attributes have seen nothing."
         )
+    return n
 
 
 def _lists(export: ExportFolder, owners: list[int | str | None], top: TopItems) -> list[ItemList]:
@@ -115,6 +120,12 @@ def _lists(export: ExportFolder, owners: list[int | str | None], top: TopItems) 
         ids = export.item_lookup.ids(items[real].numpy()).to_pylist()
         lists.append(ItemList(user=owner, items=ids, scores=scores[real].tolist()))
     return lists
+
+
+def _refusal(sentence: str) -> JSONResponse:
+    """The sentence as an answer; it may quote names that are no proper text."""
+    proper = sentence.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"detail": proper}, status_code=422)
 
 
 def _sentence(error: RequestValidationError) -> str:

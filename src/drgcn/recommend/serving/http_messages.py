@@ -20,7 +20,9 @@ class RecommendRequest(BaseModel):
         description="Users that are not in the data, by their attributes. One that is not named, "
         "or null, is missing.",
     )
-    n: StrictInt = Field(50, description="Length of a list.")
+    n: StrictInt | None = Field(
+        None, description="Length of a list. (default: 50, or the limit if that is less)"
+    )
     exclude_seen: StrictBool = Field(False, description="Leave out what a user has clicked.")
     exact: StrictBool = Field(False, description="Score all items, without the index.")
     skip_unknown: StrictBool = Field(False, description="Leave out unknown ids, and count them.")

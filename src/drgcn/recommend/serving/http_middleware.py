@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from drgcn.recommend.serving.request_meter import RequestMeter
@@ -49,14 +50,18 @@ class MeteredApp:
 
         async def noting_send(message: Message) -> None:
             nonlocal status
+            if read > self.most_bytes and not status:
+                return  # what the application makes of a body cut short is not the answer
             if message["type"] == "http.response.start":
                 status = int(message["status"])
             await send(message)
 
         try:
-            await self.app(scope, counting_receive, noting_send)
-        except BodyTooLarge:
-            await self._refuse(noting_send)
+            with suppress(BodyTooLarge):
+                await self.app(scope, counting_receive, noting_send)
+            if read > self.most_bytes and not status:
+                status = 413
+                await self._refuse(send)
         finally:
             self.meter.count(scope["path"], status or 500, time.perf_counter() - begin)
 

@@ -99,7 +99,12 @@ class IdLookup:
         import pyarrow.compute as pc
 
         if isinstance(wanted, Sequence):
-            wanted = pa.array([str(value) for value in wanted], pa.large_string())
+            try:
+                wanted = pa.array([str(value) for value in wanted], pa.large_string())
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"Expected ids that are text; found {error.object!r}, with half a character."
+                ) from None
         if isinstance(wanted, pa.ChunkedArray):
             wanted = wanted.combine_chunks()
         if pa.types.is_dictionary(wanted.type):

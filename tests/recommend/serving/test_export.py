@@ -1,0 +1,191 @@
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from drgcn.errors import InputError
+from drgcn.recommend.retrieval import exact_top
+from drgcn.recommend.serving import (
+    ExportFolder,
+    ExportSettings,
+    LoadedRun,
+    Recommender,
+    export,
+    model_hash,
+)
+from drgcn.recommend.serving.http_app import build_app
+
+from .conftest import shop_data
+
+
+def test_the_export_holds_the_vectors_of_the_run(shop, exported):
+    run = LoadedRun.open(shop / "run")
+    users, items = run.vectors(run.data.graph)
+    facts = exported.manifest
+    assert facts.model["sha256"] == model_hash(run.model)
+    assert facts.data["content_hash"] == shop_data().content_hash
+    assert (facts.normalised, facts.metric, facts.dim) == (True, "ip", 16)
+    torch.testing.assert_close(exported.users.vectors(), users)
+    torch.testing.assert_close(exported.items, items)
+    table = pq.read_table(shop / "export" / "items.parquet")
+    assert table["id"].to_pylist() == [10 * number + 7 for number in range(400)]
+    stored = np.array(table["vector"].to_pylist(), dtype=np.float32)
+    np.testing.assert_array_equal(stored, np.load(shop / "export" / "items.npy"))
+    assert table["vector"].type.list_size == 16
+    assert exported.seen.num_entries == run.data.graph.num_clicks
+
+
+def test_clicks_before_a_day_alone(shop, tmp_path):
+    run = LoadedRun.open(shop / "run")
+    export(run, tmp_path / "e", ExportSettings(before=3, index="none", dtype="float16"))
+    found = ExportFolder(tmp_path / "e")
+    graph = run.data.graph.until(3)
+    assert found.manifest.data["clicks"] == found.seen.num_entries == graph.num_clicks
+    users, items = run.vectors(graph)
+    assert found.users.vectors().dtype == torch.float16
+    torch.testing.assert_close(found.users.vectors(), users.half(), rtol=0, atol=0)
+    torch.testing.assert_close(found.items, items.half().float(), rtol=0, atol=0)
+    assert found.index is None
+    rows = torch.arange(60)
+    top = Recommender(found).for_users(rows, 7)
+    expected = exact_top(users.half().float(), items.half().float(), 7)
+    assert torch.equal(top.items, expected.items)
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+def test_the_recall_in_the_manifest_is_that_of_the_index(shop, tmp_path, kind):
+    run = LoadedRun.open(shop / "run")
+    settings = ExportSettings(index=kind, recall=0.9, n=10)
+    facts = export(run, tmp_path / "e", settings).index
+    assert facts["kind"] == facts["tuning"]["kind"] == kind
+    assert facts["tuning"]["target"] == 0.9
+    assert facts["tuning"]["reached"]
+    found = ExportFolder(tmp_path / "e")
+    # Measured again here, by hand, for all users.
+    rows = torch.arange(60)
+    vectors, items = found.users.vectors().double(), found.items.double()
+    best = (vectors @ items.T).sort(dim=1, descending=True, stable=True).indices[:, :10]
+    top = Recommender(found).for_users(rows, 10).items
+    share = sum(len(set(a.tolist()) & set(b.tolist())) for a, b in zip(best, top, strict=True)) / (
+        60 * 10
+    )
+    assert share >= 0.9
+    assert abs(share - facts["tuning"]["recall"]) < 0.06
+    assert found.index.effort == facts["effort"]
+
+
+def test_an_export_is_whole_or_not_there(shop, tmp_path, monkeypatch):
+    import drgcn.recommend.serving.exporting as exporting
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    run = LoadedRun.open(shop / "run")
+    monkeypatch.setattr(exporting, "write_vectors", fail)
+    with pytest.raises(OSError, match="disk full"):
+        export(run, tmp_path / "e")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    (tmp_path / "e").mkdir()
+    with pytest.raises(InputError, match="is there already"):
+        export(run, tmp_path / "e")
+
+
+def test_vectors_that_are_no_numbers_are_refused(shop, tmp_path):
+    run = LoadedRun.open(shop / "run")
+    with torch.no_grad():
+        next(run.model.parameters()).fill_(float("nan"))
+    with pytest.raises(InputError, match="Expected vectors of users to be finite"):
+        export(run, tmp_path / "e")
+    assert not (tmp_path / "e").exists()
+
+
+def test_bad_settings():
+    for words, options in (
+        ("Expected dtype float32 or float16", {"dtype": "int8"}),
+        ("Expected recall above 0", {"recall": 0.0}),
+        ("n from 1", {"n": 0}),
+    ):
+        with pytest.raises(InputError, match=words):
+            ExportSettings(**options)
+
+
+def test_an_unknown_kind_of_index(shop, tmp_path):
+    with pytest.raises(InputError, match="'annoy'"):
+        export(LoadedRun.open(shop / "run"), tmp_path / "e", ExportSettings(index="annoy"))
+
+
+def change(folder, **facts):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+
+
+def use(folder):
+    """All that a query reads."""
+    found = ExportFolder(folder)
+    lookups = found.user_lookup, found.item_lookup
+    searcher = Recommender(found)
+    for exact in (False, True):
+        searcher.for_users(torch.arange(3), 5, exclude_seen=True, exact=exact)
+    return *lookups, found.cold_users
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["users.parquet", "items.parquet", "items.npy", "index.faiss", "seen/col.npy",
+     "model/weights.safetensors", "attributes/table.json"],
+)  # fmt: skip
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_a_file_that_is_not_the_one_of_the_manifest(copied, file, damage):
+    use(copied)
+    path = copied / file
+    whole = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    else:
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    with pytest.raises(InputError, match=r"Expected .*(SHA-256|no such file).*xport.* again"):
+        use(copied)
+    with pytest.raises(InputError, match=r"xport.* again"):
+        build_app(ExportFolder(copied))
+
+
+def test_a_manifest_that_does_not_match(copied, shop, tmp_path):
+    facts = json.loads((copied / "manifest.json").read_text())
+    for words, more in (
+        ("Expected 59 vectors of 16 columns", {"users": facts["users"] | {"count": 59}}),
+        ("Expected 399 vectors of 16 columns", {"items": facts["items"] | {"count": 399}}),
+        ("vectors of 17 columns", {"dim": 17}),
+        ("Expected an index by l2", {"metric": "l2"}),
+        ("it is not listed there", {"files": {}}),
+        ("Expected version 1", {"version": 2}),
+        ("no manifest.json of that form", {"format": "else"}),
+    ):
+        change(copied, **more)
+        with pytest.raises(InputError, match=words):
+            use(copied)
+        change(copied, **facts)
+    use(copied)
+    index = facts["index"] | {"num_items": 399}
+    change(copied, index=index)
+    with pytest.raises(InputError, match="The manifest belongs to another index"):
+        use(copied)
+    # The files of another export, each of them whole.
+    export(LoadedRun.open(shop / "light"), tmp_path / "light", ExportSettings(n=5))
+    change(copied, **facts)
+    shutil.copy(tmp_path / "light" / "index.faiss", copied / "index.faiss")
+    with pytest.raises(InputError, match="belongs to another export"):
+        use(copied)
+    (copied / "manifest.json").write_text("{")
+    with pytest.raises(InputError, match="of that form"):
+        ExportFolder(copied)
+    del facts["metric"]
+    (copied / "manifest.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="Expected metric in"):
+        ExportFolder(copied)
