@@ -10,6 +10,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.http_limits import HttpLimits
 
+_WAITING = 2048  # connections
 _LAST_REQUESTS = 10  # seconds that running requests get at the end
 
 
@@ -39,6 +40,7 @@ def serve(
     listening = _listen(host, port)
     with listening:
         app = build_app(ExportFolder(folder), limits)
+        listening.listen(_WAITING)  # who comes from here on waits for uvicorn
         number = listening.getsockname()[1]
         print(f"serving {folder} at http://{host}:{number} (POST /recommend)", flush=True)
         config = uvicorn.Config(

@@ -1,0 +1,117 @@
+"""``drgcn recommend serve`` as a process."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from drgcn.recommend.serving import ExportFolder, Recommender
+
+from .recommend_chain import make_chain, refused
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    make_chain(folder)
+    return folder / "export"
+
+
+@pytest.fixture
+def server(export):
+    program = "import drgcn.cli; drgcn.cli.main()"
+    words = [sys.executable, "-W", "ignore", "-c", program, "recommend", "serve", str(export)]
+    process = subprocess.Popen(
+        [*words, "--port", "0", "--most-n", "30"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://127.0.0.1:(\d+)", line)
+        assert found, line + process.stderr.read()
+        yield process, int(found[1])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def ask(port, path, body=None):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        None if body is None else json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_a_server_answers_and_ends_when_told(export, server):
+    process, port = server
+    status, text = ask(port, "/recommend", {"users": [7], "n": 5, "exact": True})
+    assert status == 200
+    found = json.loads(text)["recommendations"][0]
+    folder = ExportFolder(export)
+    import torch
+
+    top = Recommender(folder).for_users(torch.tensor([7]), 5, exact=True)
+    assert found["items"] == top.items[0].tolist()
+    status, text = ask(port, "/recommend", {"attributes": [{"style": 3, "number_0": 0.5}]})
+    assert (status, len(json.loads(text)["recommendations"][0]["items"])) == (200, 30)
+    status, text = ask(port, "/recommend", {"users": [7], "n": 31})
+    assert (status, json.loads(text)["detail"]) == (422, "Expected n from 1 to 30; found 31.")
+    assert ask(port, "/healthz")[0] == 200
+    assert 'status="422"} 1' in ask(port, "/metrics")[1]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert process.stderr.read() == ""
+
+
+def test_a_request_that_is_running_is_finished_first(server):
+    process, port = server
+    body = json.dumps({"users": [7], "n": 5}).encode()
+    head = (
+        "POST /recommend HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+        line.sendall(head.encode() + body[:5])
+        assert ask(port, "/healthz")[0] == 200  # by now the server has read the first half
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        line.sendall(body[5:])
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
+    assert process.wait(30) == 0
+
+
+def test_what_cannot_be_served(export, tmp_path, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"{port} cannot be used" in refused("serve", export, "--port", port)
+    assert "`drgcn recommend export` wrote" in refused("serve", tmp_path, "--port", 0)
+    monkeypatch.delitem(sys.modules, "drgcn.recommend.serving.http_app", raising=False)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert "pip install 'drgcn[serve]'" in refused("serve", export, "--port", 0)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert "found no uvicorn" in refused("serve", export, "--port", 0)
