@@ -138,7 +138,6 @@ def _summed(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
 
 
 def _gathered(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    size = dist.get_world_size(group)
-    found = x.new_empty((size * x.size(0), *x.shape[1:]))
-    dist.all_gather_into_tensor(found, x.detach().contiguous(), group=group)
-    return found
+    found = x.new_empty((dist.get_world_size(group), *x.shape))
+    dist.all_gather(list(found), x.detach().contiguous(), group=group)
+    return found.flatten(0, 1)

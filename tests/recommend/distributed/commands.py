@@ -1,0 +1,67 @@
+"""The command line in processes of its own, on small clicks, and what it leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from drgcn.recommend.distributed.attempts import read_attempts, saved_step
+from drgcn.recommend.model.run_folder import CHECKPOINT, WEIGHTS
+
+STEPS = 150
+_CODE = "from drgcn.cli import main; main()"
+_OPTIONS = (
+    *("--channels", "8", "--fan-outs", "3,2", "--batch-size", "32", "--negatives", "8"),
+    *("--steps", str(STEPS), "--checkpoint-every", "0", "--device", "cpu", "--threads", "1"),
+)
+
+
+def start(clicks, out, *more):
+    """Begins a run; checkpoints are written after every step."""
+    command = [sys.executable, "-c", _CODE, "recommend", "train", str(clicks), "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    return subprocess.Popen(
+        [*command, *_OPTIONS, *map(str, more)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process, timeout=200):
+    """Waits for the end of a run, which must be a good one."""
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        raise AssertionError(output) from None
+    assert process.returncode == 0, output
+    return output
+
+
+def weights(out):
+    return (out / WEIGHTS).read_bytes()
+
+
+def under_way(process, out, step=20, timeout=150):
+    """Waits until so many steps are saved; returns where the ranks are."""
+    end = time.monotonic() + timeout
+    while saved_step(out / CHECKPOINT) < step:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end, "nothing was saved in time"
+        time.sleep(0.05)
+    return read_attempts(out)[-1]["ranks"]
+
+
+def check_restart(out, ranks_before):
+    """The run was started a second time, by other processes, and went on from a checkpoint."""
+    first, second = read_attempts(out)
+    assert first["step"] == 0
+    assert first["ranks"] == ranks_before
+    assert 20 <= second["step"] < STEPS
+    pids = {rank["pid"] for rank in ranks_before}
+    assert pids.isdisjoint({rank["pid"] for rank in second["ranks"]})
+    return second["ranks"]
