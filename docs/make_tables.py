@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from astar_job_words import recall_table, speed_words
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
 from growth_figure import growth_figure
 
@@ -43,6 +44,7 @@ from drgcn.studies.report.tables import (
     search_table,
     variant_table,
 )
+from drgcn.studies.reproduce.suite_record import suites_in
 from drgcn.studies.run_record import RunRecord, load_records
 
 ROOT = Path(__file__).parent.parent
@@ -83,6 +85,16 @@ def reached(
     found = [row for row in standings(records) if row.model in models]
     *first, last = [name for model, name in NAMES.items() if model in {r.model for r in found}]
     return reached_words(found, f"{', '.join(first)} and {last}, plain and with Dr", names=names)
+
+
+def suite_words() -> str:
+    """What the largest whole suite on record took."""
+    suite = max(suites_in(ROOT / "results"), key=lambda suite: suite.seeds_trained)
+    return (
+        f"All {suite.jobs} jobs of the citation tables, {suite.seeds_trained:,} seeds, took "
+        f"{suite.wall_seconds / 60:.1f} minutes on one {suite.environment['device']}, "
+        f"{suite.workers} at a time."
+    )
 
 
 def sampled_gains(records: list[RunRecord]) -> str:
@@ -170,6 +182,9 @@ def main() -> None:
         "speed": speed(),
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
+        "suite": suite_words(),
+        "astar speed": speed_words(),
+        "astar recall": recall_table(),
         "models": benchmark_table("models"),
         "ppi attention": benchmark_table("ppi_attention"),
         "streaming covariance": benchmark_table("streaming_covariance"),

@@ -1,0 +1,47 @@
+"""Sentences about the recommendation job at full size, from its records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent.parent / "results" / "recommend"
+
+
+def speed_words() -> str:
+    """What the largest run with Dr took, stage by stage."""
+    runs = [run for run in _runs() if run["gate"] == "dr" and "searched" in run]
+    if not runs:
+        return "Not measured yet."
+    run = max(runs, key=lambda run: run["clicks"])
+    seconds = run["seconds"]
+    return (
+        f"On one {run['environment']['device']}, with {run['users']:,} users, {run['items']:,} "
+        f"items and {run['clicks']:,} clicks: drawing the clicks {seconds['generate']:.1f} s, "
+        f"an epoch of {run['train_clicks']:,} clicks {seconds['steps']:.0f} s with Dr, all "
+        f"embeddings {seconds['embed']:.1f} s, and the exact 50 best items of all {run['searched']:,} users "
+        f"{seconds['search all users']:.0f} s, in {run['peak_gib']:.0f} GiB."
+    )
+
+
+def recall_table() -> str:
+    """Recall of every run, with its interval over users."""
+    lines = ["| size | gate | seed | epochs | Recall@50 in % [95 %] | warm | cold | popularity |"]
+    lines.append("|---" * 8 + "|")
+    for run in sorted(_runs(), key=lambda run: (-run["fraction"], run["gate"], run["seed"])):
+        found, popular = run["recall"]["model"], run["recall"]["popularity"]["all"]["recall"]
+        every = found["all"]["recall"]
+        low, high = 100 * every["low"], 100 * every["high"]
+        lines.append(
+            f"| {run['fraction']:g} | {run['gate']} | {run['seed']} "
+            f"| {run['settings']['epochs']:g} | {100 * every['mean']:.2f} [{low:.2f}, {high:.2f}] "
+            f"| {100 * found['warm']['recall']['mean']:.2f} "
+            f"| {100 * found['cold']['recall']['mean']:.2f} | {100 * popular['mean']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def _runs() -> list[dict[str, Any]]:
+    paths = sorted(FOLDER.glob("astar-*-seed-*.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
