@@ -20,8 +20,8 @@ def speed_words() -> str:
         f"On one {run['environment']['device']}, with {run['users']:,} users, {run['items']:,} "
         f"items and {run['clicks']:,} clicks: drawing the clicks {seconds['generate']:.1f} s, "
         f"an epoch of {run['train_clicks']:,} clicks {seconds['steps']:.0f} s with Dr, all "
-        f"embeddings {seconds['embed']:.1f} s, and the exact 50 best items of all {run['searched']:,} users "
-        f"{seconds['search all users']:.0f} s, in {run['peak_gib']:.0f} GiB."
+        f"embeddings {seconds['embed']:.1f} s, and the exact 50 best items of all "
+        f"{run['searched']:,} users {seconds['search all users']:.0f} s, in {run['peak_gib']:.0f} GiB."
     )
 
 
