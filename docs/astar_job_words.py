@@ -21,7 +21,8 @@ def speed_words() -> str:
         f"items and {run['clicks']:,} clicks: drawing the clicks {seconds['generate']:.1f} s, "
         f"an epoch of {run['train_clicks']:,} clicks {seconds['steps']:.0f} s with Dr, all "
         f"embeddings {seconds['embed']:.1f} s, and the exact 50 best items of all "
-        f"{run['searched']:,} users {seconds['search all users']:.0f} s, in {run['peak_gib']:.0f} GiB."
+        f"{run['searched']:,} users {seconds['search all users']:.0f} s, in "
+        f"{run['peak_gib']:.0f} GiB."
     )
 
 
