@@ -16,6 +16,8 @@ from drgcn.recommend.serving import ExportFolder
 from ..recommend.serving.conftest import shop_data
 from .recommend_chain import TRAINING, done, make_chain, recommend, refused
 
+pytest.importorskip("faiss")
+
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory):

@@ -16,6 +16,7 @@ from drgcn.recommend.serving import ExportFolder, Recommender
 
 from .recommend_chain import make_chain, refused
 
+pytest.importorskip("faiss")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 

@@ -37,6 +37,7 @@ def make_run(folder, data, model):
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory):
     """A folder with ``clicks``, ``run``, ``light`` (LightGCN) and ``export``."""
+    pytest.importorskip("faiss")
     folder = tmp_path_factory.mktemp("shop")
     data = shop_data()
     data.save(folder / "clicks")

@@ -16,7 +16,6 @@ from drgcn.recommend.serving import (
     export,
     model_hash,
 )
-from drgcn.recommend.serving.http_app import build_app
 
 from .conftest import shop_data
 
@@ -75,6 +74,14 @@ def test_the_recall_in_the_manifest_is_that_of_the_index(shop, tmp_path, kind):
     assert share >= 0.9
     assert abs(share - facts["tuning"]["recall"]) < 0.06
     assert found.index.effort == facts["effort"]
+    # And without what each has seen.
+    scores = vectors @ items.T
+    owner = torch.arange(60).repeat_interleave(found.seen.degree)
+    scores[owner, found.seen.col.long()] = -torch.inf
+    best = scores.sort(dim=1, descending=True, stable=True).indices[:, :10]
+    top = Recommender(found).for_users(rows, 10, exclude_seen=True).items
+    share = float((best[:, :, None] == top[:, None, :]).any(dim=2).double().mean())
+    assert facts["recall_without_seen"] == pytest.approx(share, abs=0.01)
 
 
 def test_an_export_is_whole_or_not_there(shop, tmp_path, monkeypatch):
@@ -152,6 +159,9 @@ def test_a_file_that_is_not_the_one_of_the_manifest(copied, file, damage):
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     with pytest.raises(InputError, match=r"Expected .*(SHA-256|no such file).*xport.* again"):
         use(copied)
+    pytest.importorskip("fastapi")
+    from drgcn.recommend.serving.http_app import build_app
+
     with pytest.raises(InputError, match=r"xport.* again"):
         build_app(ExportFolder(copied))
 

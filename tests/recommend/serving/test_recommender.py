@@ -49,7 +49,7 @@ def test_an_index_that_looks_everywhere_finds_the_exact_lists(shop, tmp_path, ki
 
 
 def test_nothing_seen_comes_out_and_lists_are_full(shop, tmp_path, monkeypatch):
-    monkeypatch.setattr(recommender, "_MANY", 17)  # some users are searched exactly
+    monkeypatch.setattr(recommender, "MANY_SEEN", 17)  # some users are searched exactly
     export(LoadedRun.open(shop / "run"), tmp_path / "e", ExportSettings(index="ivf", n=5))
     found = ExportFolder(tmp_path / "e")
     found.index.effort = 1  # a cell holds too few items for some lists

@@ -1,4 +1,3 @@
-import duckdb
 import pyarrow as pa
 import pytest
 import torch
@@ -29,6 +28,7 @@ def test_what_is_written_is_read_back_in_any_order(tmp_path, monkeypatch, kind):
 
 
 def test_another_reader_finds_the_same(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
     vectors = torch.randn(10, 3)
     write_vectors(tmp_path / "t.parquet", None, vectors)
     rows = duckdb.sql(f"SELECT id, vector FROM '{tmp_path}/t.parquet' ORDER BY id").fetchall()

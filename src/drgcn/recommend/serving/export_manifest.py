@@ -31,8 +31,9 @@ class ExportManifest:
         items: Likewise.
         seen: Whether the clicks are there, so that seen items can be left out.
         cold_users: Whether users can be embedded from attributes alone.
-        index: Facts of the faiss index with its effort, the recall it was tuned to and the recall
-            measured; ``None`` without an index.
+        index: Facts of the faiss index: its effort (cells looked at, nprobe, for ivf), the recall
+            it was tuned to and the recall measured, also of lists without seen items; ``None``
+            without an index.
         environment: Versions and hardware.
         files: Size and SHA-256 of every file.
     """

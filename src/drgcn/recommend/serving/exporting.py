@@ -17,17 +17,21 @@ from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.run_folder import HISTORY, RECORD, save_run
 from drgcn.recommend.retrieval.exact_top import exact_top
-from drgcn.recommend.retrieval.faiss_index import FaissIndex
+from drgcn.recommend.retrieval.faiss_index import FaissIndex, _faiss
 from drgcn.recommend.retrieval.index_files import write_index
-from drgcn.recommend.retrieval.item_blocks import checked_vectors
+from drgcn.recommend.retrieval.item_blocks import ItemBlocks, checked_vectors
 from drgcn.recommend.retrieval.recall_tuning import tune
 from drgcn.recommend.serving.export_manifest import ExportManifest, file_facts
 from drgcn.recommend.serving.loaded_run import LoadedRun
 from drgcn.recommend.serving.model_hash import model_hash
 from drgcn.recommend.serving.vector_table import write_vectors
+from drgcn.sampling import CSRGraph
 
 USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
+#: Seen items beyond which asking an index for so many more does not pay: such users are searched
+#: exactly.
+MANY_SEEN = 256
 _KINDS = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -95,13 +99,14 @@ def export(
             for part, side in zip(found, ("users", "items"), strict=True)
         )
         del found
-        index = _write_index(users, items, partial / INDEX, settings)
+        seen = graph.to("cpu").by_user
+        index = _write_index(users, items, seen, partial / INDEX, settings)
         users, items = users.cpu(), items.cpu()
         write_vectors(partial / USERS, data.user_ids, users)
         write_vectors(partial / ITEMS, data.item_ids, items)
         np.save(partial / ITEM_ARRAY, items.numpy())
         if settings.seen:
-            graph.to("cpu").by_user.save(partial / SEEN)
+            seen.save(partial / SEEN)
         cold = isinstance(model, ClickSAGE) and data.users is not None
         if cold:
             assert data.users is not None
@@ -145,15 +150,35 @@ def _side(count: int, ids: Any | None, table: str) -> dict[str, Any]:
 
 
 def _write_index(
-    users: Tensor, items: Tensor, path: Path, settings: ExportSettings
+    users: Tensor, items: Tensor, seen: CSRGraph, path: Path, settings: ExportSettings
 ) -> dict[str, Any] | None:
     """Builds, tunes and writes the index; returns its facts with the recall that was measured."""
     if settings.index == "none":
         return None
-    index = FaissIndex.build(items.float(), settings.index, "ip", settings.seed)
+    items = items.float()
+    index = FaissIndex.build(items, settings.index, "ip", settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
     chosen = torch.randperm(len(users), generator=generator)[: settings.queries]
     queries = users[chosen.to(users.device)].float()
-    exact = exact_top(queries, items.float(), settings.n)
-    tuning = tune(index, queries, exact, settings.recall)
-    return {**write_index(index, path), "tuning": tuning.to_dict()}
+    blocks = ItemBlocks.of(items)
+    tuning = tune(index, queries, exact_top(queries, blocks, settings.n), settings.recall)
+    # Who leaves out what was seen asks the index for longer lists, of which it finds less.
+    few = seen.degree[chosen] <= MANY_SEEN
+    chosen, queries = chosen[few], queries[few.to(queries.device)]
+    options: dict[str, Any] = {"exclude": seen, "exclude_rows": chosen}
+    found = index.search(queries, settings.n, **options).items
+    options["exclude"] = seen.to(queries.device)
+    exact = exact_top(queries, blocks, settings.n, **options).items.cpu()
+    return {
+        **write_index(index, path),
+        "tuning": tuning.to_dict(),
+        "recall_without_seen": _overlap(found, exact),
+        "faiss": str(_faiss().__version__),
+    }
+
+
+def _overlap(found: Tensor, exact: Tensor) -> float:
+    """The share of the exact lists that was found."""
+    real = exact >= 0
+    hits = (exact[:, :, None] == found[:, None, :]).any(dim=2) & real
+    return float(hits.sum() / real.sum().clamp(min=1))

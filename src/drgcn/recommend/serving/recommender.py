@@ -11,9 +11,8 @@ from drgcn.recommend.retrieval.faiss_index import FaissIndex
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks
 from drgcn.recommend.retrieval.top_items import TopItems
 from drgcn.recommend.serving.export_folder import ExportFolder
+from drgcn.recommend.serving.exporting import MANY_SEEN
 from drgcn.sampling import CSRGraph
-
-_MANY = 256  # seen items beyond which asking an index for so many more does not pay
 
 
 class Recommender:
@@ -56,7 +55,7 @@ class Recommender:
         if index is None:
             return self._exact(vectors, n, seen)
         left_out = torch.zeros(len(vectors), dtype=torch.int64) if seen is None else seen.degree
-        few = left_out <= _MANY
+        few = left_out <= MANY_SEEN
         top = _by_index(index, vectors, n, seen, few)
         full = (self.export.num_items - left_out).clamp(max=n)
         short = ((top.items >= 0).sum(dim=1) < full).nonzero()[:, 0]
