@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from drgcn.recommend.distributed.attempts import read_attempts, saved_step
 from drgcn.recommend.model.run_folder import CHECKPOINT, WEIGHTS
@@ -17,9 +18,9 @@ _OPTIONS = (
 )
 
 
-def start(clicks, out, *more):
+def start(clicks, out, *more, by=(sys.executable, "-c", _CODE)):
     """Begins a run; checkpoints are written after every step."""
-    command = [sys.executable, "-c", _CODE, "recommend", "train", str(clicks), "--out", str(out)]
+    command = [*map(str, by), "recommend", "train", str(clicks), "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     return subprocess.Popen(
         [*command, *_OPTIONS, *map(str, more)],
@@ -54,6 +55,22 @@ def under_way(process, out, step=20, timeout=150):
         assert time.monotonic() < end, "nothing was saved in time"
         time.sleep(0.05)
     return read_attempts(out)[-1]["ranks"]
+
+
+def wait_for_the_end_of(ranks, timeout=60):
+    end = time.monotonic() + timeout
+    for rank in ranks:
+        while alive(rank["pid"]):
+            assert time.monotonic() < end, f"process {rank['pid']} lives on"
+            time.sleep(0.1)
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def check_restart(out, ranks_before):

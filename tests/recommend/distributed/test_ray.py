@@ -8,7 +8,7 @@ import pytest
 
 from drgcn.recommend.distributed.attempts import read_attempts
 
-from .commands import check_restart, finish, start, under_way, weights
+from .commands import check_restart, finish, start, under_way, wait_for_the_end_of, weights
 
 ray = pytest.importorskip("ray", reason="needs the extra cluster")
 pytestmark = [
@@ -79,6 +79,18 @@ def test_a_lost_node_changes_nothing(cluster, clicks, unbroken, tmp_path):
         cluster.add_node(**NODE)
     again = check_restart(out, ranks)
     assert lost not in {rank["ray_node"] for rank in again}
+    assert weights(out) == unbroken
+
+
+def test_ranks_end_with_a_killed_command_which_then_goes_on(cluster, clicks, unbroken, tmp_path):
+    out = tmp_path / "run"
+    process = begin(cluster, clicks, out)
+    ranks = under_way(process, out)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for_the_end_of(ranks)
+    finish(begin(cluster, clicks, out))
+    check_restart(out, ranks)
     assert weights(out) == unbroken
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.distributed.torchrun import torchrun_command, torchrun_environment
 from drgcn.recommend.model.run_folder import load_run
 
-from .commands import STEPS, check_restart, finish, start, under_way, weights
+from .commands import STEPS, check_restart, finish, start, under_way, wait_for_the_end_of, weights
 
 pytestmark = pytest.mark.xdist_group("ranks")
 
@@ -41,9 +43,7 @@ def test_a_killed_command_goes_on_with_another_number_of_ranks(clicks, unbroken,
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert not (out / "settings.json").exists()
-    for rank in ranks:
-        with pytest.raises(ProcessLookupError):
-            os.kill(rank["pid"], 0)
+    wait_for_the_end_of(ranks)
     finish(start(clicks, out))
     (tmp_path / "unbroken").mkdir()
     for name in ("settings.json", "weights.safetensors"):
@@ -53,6 +53,32 @@ def test_a_killed_command_goes_on_with_another_number_of_ranks(clicks, unbroken,
     expected, _ = load_run(tmp_path / "unbroken")
     for found, value in zip(model.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(found, value, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_ranks_end_with_a_killed_command_which_then_goes_on(clicks, unbroken, tmp_path):
+    out = tmp_path / "run"
+    process = start(clicks, out, "--workers", 2)
+    ranks = under_way(process, out)
+    process.kill()
+    process.communicate(timeout=60)  # pipes are closed when the last of them is gone
+    wait_for_the_end_of(ranks)
+    finish(start(clicks, out, "--workers", 2))
+    check_restart(out, ranks)
+    assert weights(out) == unbroken
+
+
+@pytest.mark.slow
+def test_the_command_under_somebody_elses_torchrun(clicks, unbroken, tmp_path):
+    script = Path(sys.executable).parent / "drgcn"
+    launcher = (
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr"),
+        *("127.0.0.1", "--nproc-per-node=2", "--max-restarts=1", "--no-python", script),
+    )
+    output = finish(start(clicks, tmp_path / "run", by=launcher))
+    assert weights(tmp_path / "run") == unbroken
+    assert output.count("set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1") == 1
+    assert output.count("written to") == 1
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from drgcn.cli.options import Gate
 from drgcn.cli.recommending.train_inputs import Model, Targets
 from drgcn.errors import DrgcnError, InputError
+from drgcn.recommend.distributed.parent_death import die_with_parent
 
 _REFUSED = ".refused"
 _OWN = ("workers", "ray_address", "restarts")
@@ -151,4 +153,5 @@ def _same(value: Any) -> Any:
 
 
 if __name__ == "__main__":  # what torchrun starts
+    die_with_parent(signal.SIGKILL)
     train_rank(json.loads(sys.argv[1]))

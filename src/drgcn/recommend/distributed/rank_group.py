@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 
+from drgcn.errors import DrgcnWarning
 from drgcn.recommend.distributed.group_exchange import GroupExchange
+from drgcn.recommend.distributed.torchrun import RESTART_SETTING
 from drgcn.recommend.model.exchange import Exchange
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -32,11 +35,25 @@ def joined_ranks(device: torch.device) -> Iterator[tuple[Exchange, torch.device]
         yield Exchange(), device
         return
     device = _own(device)
+    _expect_restart_setting()
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield GroupExchange(), device
     finally:
         dist.destroy_process_group()
+
+
+def _expect_restart_setting() -> None:
+    """Warns, once, of a torchrun that may start ranks again but was not told how."""
+    missing = [name for name, value in RESTART_SETTING.items() if os.environ.get(name) != value]
+    may_restart = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+    if missing and may_restart and os.environ["RANK"] == "0":
+        warnings.warn(
+            f"Ranks that torchrun starts again may not find each other: set {missing[0]}=1 "
+            "before you start it, see docs/scale.md.",
+            DrgcnWarning,
+            stacklevel=3,
+        )
 
 
 def _own(device: torch.device) -> torch.device:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from drgcn.recommend.distributed.parent_death import die_with_parent
+
 # After a restart, ranks must not meet in the store of the attempt before: gloo would read the
 # address of a dead process there and give up ("Connection refused").
 RESTART_SETTING = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -69,7 +71,8 @@ def run_with_torchrun(
     """
     command = torchrun_command(module, arguments, ranks, restarts)
     environment = torchrun_environment(ranks, threads) | dict(extra or {})
-    with subprocess.Popen(command, env=environment) as process:
+    # The function runs between fork and exec; this process has one thread that matters, this one.
+    with subprocess.Popen(command, env=environment, preexec_fn=die_with_parent) as process:
         try:
             return process.wait()
         except BaseException:  # Ctrl-C reaches torchrun as well, which then ends its ranks
