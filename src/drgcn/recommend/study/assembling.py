@@ -1,0 +1,101 @@
+"""A model and its trainer, from the settings of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from drgcn.recommend.clicks.click_data import ClickData
+from drgcn.recommend.clicks.click_graph import ClickGraph
+from drgcn.recommend.model.building import build_lightgcn, build_sage
+from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.click_trainer import ClickTrainer
+from drgcn.recommend.model.encoded_attributes import ClickAttributes
+from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn_objective import LightGCNObjective
+from drgcn.recommend.model.positives import Positives
+from drgcn.recommend.model.sage_objective import SAGEObjective
+from drgcn.recommend.study.study_settings import StudySettings
+
+_ID_ROWS = 1 << 20  # users share rows by hash if there are more
+
+
+def build_model(
+    data: ClickData, graph: ClickGraph, settings: StudySettings
+) -> ClickSAGE | LightGCN:
+    """A new model; statistics of attributes are those of nodes in the clicks of ``graph``."""
+    shared: dict[str, Any] = {"temperature": settings.temperature, "normalize": settings.normalize}
+    if settings.model == "lightgcn":
+        return build_lightgcn(
+            graph,
+            settings.seed,
+            out_channels=settings.channels,
+            num_layers=settings.layers,
+            **shared,
+        )
+    sides = (("user", settings.user_ids, data.users), ("item", settings.item_ids, data.items))
+    widths: dict[str, Any] = {
+        f"{side}_id_channels": asked
+        if asked is not None
+        else (0 if table is not None else settings.channels)
+        for side, asked, table in sides
+    }
+    return build_sage(
+        data,
+        graph,
+        settings.seed,
+        hidden_channels=settings.channels,
+        out_channels=settings.channels,
+        fan_outs=settings.fan_outs,
+        gate=None if settings.gate == "none" else settings.gate,
+        user_id_rows=_ID_ROWS if graph.num_users > _ID_ROWS else None,
+        **widths,
+        **shared,
+    )
+
+
+def build_trainer(
+    model: ClickSAGE | LightGCN,
+    data: ClickData,
+    graph: ClickGraph,
+    settings: StudySettings,
+    steps: int,
+) -> tuple[ClickTrainer, ClickAttributes | None]:
+    """As :func:`~drgcn.recommend.model.train.train` sets it up, but to be run in pieces.
+
+    Args:
+        model: The model, moved to where the clicks are.
+        data: The attributes.
+        graph: The clicks to learn from.
+        settings: How.
+        steps: Most steps.
+    """
+    device, alone, training = graph.device, Exchange(), settings.training(steps)
+    model.to(device).train()
+    positives = Positives(graph, training.batch_size, training.seed, training.draw, alone)
+    if isinstance(model, LightGCN):
+        objective = LightGCNObjective(model, graph, graph, training, alone)
+        trainer = ClickTrainer(
+            *(model, objective, positives, steps), lr=training.lr, exchange=alone
+        )
+        return trainer, None
+    attributes = model.prepare(data, device)
+    return (
+        ClickTrainer(
+            model,
+            SAGEObjective(model, attributes, graph, graph, training, alone),
+            *(positives, steps),
+            lr=training.lr,
+            weight_decay=training.weight_decay,
+            exchange=alone,
+        ),
+        attributes,
+    )
+
+
+def wait_for(device: torch.device) -> None:
+    """Lets a CUDA device finish, so that seconds are its own."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
