@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -199,3 +201,14 @@ def test_a_manifest_that_does_not_match(copied, shop, tmp_path):
     (copied / "manifest.json").write_text(json.dumps(facts))
     with pytest.raises(InputError, match="Expected metric in"):
         ExportFolder(copied)
+
+
+def test_the_room_can_be_entered_without_extras():
+    program = (
+        "import sys\n"
+        "for name in ('faiss', 'duckdb', 'fastapi', 'pydantic', 'uvicorn', 'httpx', 'ray'):\n"
+        "    sys.modules[name] = None\n"
+        "import drgcn.recommend.serving\n"
+        "import drgcn.recommend.serving.http_server\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

@@ -51,6 +51,8 @@ def query(
     Example: drgcn recommend query export --user 17 --n 10
     """
     import torch
+    from rich.console import Console
+    from rich.progress import track
 
     from drgcn.recommend.serving import ExportFolder, Recommender
     from drgcn.recommend.serving.list_writer import list_table, list_writer
@@ -87,9 +89,11 @@ def query(
         for row in found:
             print(f"{row['user']}\t{row['rank']}\t{row['item']}\t{row['score']:.6g}")
         return
+    console = Console(stderr=True)
     with list_writer(out) as writer:
         # An empty list of users still makes a table with columns.
-        for some in rows.split(_USERS) if len(rows) else (rows,):
+        pieces = rows.split(_USERS) if len(rows) else (rows,)
+        for some in track(pieces, "searching", console=console, disable=not console.is_terminal):
             writer.add(table_of(some))
     facts = {"users": len(rows), "unknown": unknown, "rows": writer.rows}
     if json:
