@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from drgcn.cli.recommending import evaluate, export, generate, info, ingest, query, serve, train
+from drgcn.cli.recommending import (
+    compare,
+    evaluate,
+    export,
+    generate,
+    info,
+    ingest,
+    query,
+    serve,
+    train,
+)
 
 app = typer.Typer(help="Recommendation from clicks.", no_args_is_help=True)
 
@@ -13,6 +23,7 @@ app.command("ingest")(ingest.ingest)
 app.command("info")(info.info)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("serve")(serve.serve)

@@ -1,0 +1,225 @@
+"""``drgcn recommend compare``: gates on clicks, paired by seed, with a record of every run."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_folder, use_threads
+from drgcn.cli.recommending.train_inputs import Model, numbers
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from drgcn.recommend.clicks import ClickData
+    from drgcn.recommend.study.study_record import StudyRecord
+    from drgcn.recommend.study.study_run import Look
+    from drgcn.recommend.study.study_settings import StudySettings
+    from drgcn.recommend.study.study_tables import Rows
+
+_OWN: dict[str, Any] = {"show_default": "the recipe's"}
+_TRAINING = "The training, shared by all gates"
+_LINE_EVERY = 10.0
+
+
+def compare(
+    data: Annotated[
+        str, typer.Argument(help="A known set, `astar`, or a folder that `ingest` wrote.")
+    ],
+    more: Annotated[
+        list[str] | None, typer.Argument(hidden=True, help="Further names after --gates.")
+    ] = None,
+    gates: Annotated[
+        str,
+        typer.Option(help="Of none, constant, static, dr.", show_default="all; none for lightgcn"),
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="How many, from 0.")] = 5,
+    model: Annotated[Model, typer.Option(help="SAGE, or LightGCN without gates.")] = Model.sage,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="LightGCN with a softmax loss: a variant.")
+    ] = False,
+    split: Annotated[str | None, typer.Option(help="time or official.", **_OWN)] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="Days in test and validation each.", **_OWN)
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="Test the weights kept by validation (kept), or ones trained on all clicks "
+            "before the test, for as long as validation says (refit) or --epochs-max (fixed).",
+            **_OWN,
+        ),
+    ] = None,
+    n: Annotated[
+        str | None, typer.Option(help="Lengths of lists; validation looks at the first.", **_OWN)
+    ] = None,
+    epochs_max: Annotated[
+        float | None, typer.Option(help="Most epochs.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(help="Epochs between looks.", rich_help_panel=_TRAINING, **_OWN),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=1, help="Looks without a better one.", rich_help_panel=_TRAINING, **_OWN),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Clicks.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            help="lr=3e-4,1e-3,3e-3: choose it by validation of the plain model alone.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(min=1, help="Width.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
+    fan_outs: Annotated[
+        str | None, typer.Option(help="As in 10,5.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
+    bfloat16: Annotated[
+        bool,
+        typer.Option("--bfloat16", help="Products in bfloat16.", rich_help_panel=_TRAINING),
+    ] = False,
+    fraction: Annotated[float, typer.Option(help="Of full size, for `astar`.")] = 0.01,
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/recommend"),
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0, help="Seconds between checkpoints.")
+    ] = 30.0,
+    data_root: DataRoot = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Train every gate and seed to a plateau on validation, test each once, and compare.
+
+    One record a run; what is on record is not run again, so the same command goes on after an
+    interruption. Gates share everything but themselves.
+
+    Example: drgcn recommend compare movielens-100k --gates none constant static dr --seeds 5
+    """
+    from dataclasses import replace
+
+    from drgcn.recommend.study import compare as run_study
+    from drgcn.recommend.study.recipes import recipe
+    from drgcn.studies.environment import environment
+
+    use_threads(threads)
+    where = use_device(device)
+    use_folder(out)
+    given = {
+        **{"split": split, "days": days, "protocol": protocol, "epochs_max": epochs_max},
+        **{"every": every, "patience": patience, "batch_size": batch_size, "lr": lr},
+        **{"channels": channels, "bfloat16": bfloat16 or None},
+        "n": None if n is None else numbers(n),
+        "fan_outs": None if fan_outs is None else numbers(fan_outs),
+    }
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    clicks = _clicks(data, fraction, where, data_root)
+    usual = recipe(clicks.name, model.value, fast=fast)
+    if clicks.parts and usual.split == "time" and split is None:
+        usual = replace(usual, split="official")
+    records = run_study(
+        *(clicks, replace(usual, **asked), out),
+        gates=_gates(gates, more or [], model),
+        seeds=range(seeds),
+        search_lr=_rates(search),
+        device=where,
+        environment=environment(where),
+        checkpoint_every=checkpoint_every,
+        begin=_begin,
+    )
+    _show(records, json)
+
+
+def _clicks(name: str, fraction: float, device: Any, root: Path | None) -> ClickData:
+    from drgcn.recommend.clicks import load_clicks
+
+    if name != "astar":
+        return load_clicks(name, root)
+    from drgcn.recommend.synthetic import generate_astar
+
+    return generate_astar(fraction, device=device)
+
+
+def _gates(text: str, more: list[str], model: Model) -> list[Any]:
+    from drgcn.recommend.study.study_settings import GATES
+
+    names = [*text.replace(",", " ").split(), *more]
+    if not names:
+        return ["none"] if model is Model.lightgcn else list(GATES)
+    if unknown := [name for name in names if name not in GATES]:
+        raise InputError(f"Expected gates of {', '.join(GATES)}; found {unknown[0]!r}.")
+    return names
+
+
+def _rates(text: str | None) -> list[float]:
+    if text is None:
+        return []
+    name, _, values = text.partition("=")
+    try:
+        found = [float(value) for value in values.split(",")]
+    except ValueError:
+        found = []
+    if name != "lr" or not found or min(found) <= 0:
+        raise InputError(f"Expected --search such as lr=3e-4,1e-3,3e-3; found {text!r}.")
+    return found
+
+
+def _begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
+    """Says what is run, and now and then how it goes."""
+    words = f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
+    if record is not None:
+        print(f"{words}: on record", file=sys.stderr, flush=True)
+        return None
+    print(words, file=sys.stderr, flush=True)
+    said = time.perf_counter()
+
+    def look(step: int, loss: float, recall: float) -> None:
+        nonlocal said
+        if time.perf_counter() - said > _LINE_EVERY:
+            said = time.perf_counter()
+            line = f"  step {step}, loss {loss:.4f}, validation {100 * recall:.2f} %"
+            print(line, file=sys.stderr, flush=True)
+
+    return look
+
+
+def _show(records: list[StudyRecord], json: bool) -> None:
+    from drgcn.recommend.study.gate_comparison import comparisons
+    from drgcn.recommend.study.study_tables import difference_rows, recall_rows, title, verdict
+
+    found = comparisons(records)
+    if json:
+        tests = [record.recall() for record in records]
+        names = [record.file_name for record in records]
+        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
+        return
+    for one in found:
+        print(f"{title(one)}; in %, mean and deviation over seeds")
+        _print(recall_rows(one))
+    if (differences := difference_rows(found)).rows:
+        _print(differences)
+        print(verdict(found[0]))
+
+
+def _print(rows: Rows) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for place, name in enumerate(rows.header):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows.rows:
+        table.add_row(*row)
+    Console().print(table)
