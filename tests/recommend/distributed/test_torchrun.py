@@ -41,7 +41,9 @@ def test_a_killed_command_goes_on_with_another_number_of_ranks(clicks, unbroken,
     process = start(clicks, out, "--workers", 2)
     ranks = under_way(process, out)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert output.count("run the same command again") == 1
     assert not (out / "settings.json").exists()
     wait_for_the_end_of(ranks)
     finish(start(clicks, out))

@@ -197,7 +197,7 @@ def train(
     data = ClickData.load(folder)
     use_folder(out)
     if workers > 1 or ray_address is not None:
-        launch(asked, settings.batch_size, settings.negatives)
+        launch(asked, settings)
         if ray_address is not None:  # with torchrun, rank 0 has said it
             _say(out, json)
         return

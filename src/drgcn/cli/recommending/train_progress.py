@@ -74,7 +74,8 @@ def trained(
             )
         except KeyboardInterrupt:
             bar.stop()
-            print("interrupted; run the same command again to go on", file=sys.stderr)
+            if exchange.size == 1:  # else whoever started the ranks says it
+                print("interrupted; run the same command again to go on", file=sys.stderr)
             raise typer.Exit(130) from None
     tail = result.losses[-max(result.steps // 10, 1) :]
     shown = result.steps * settings.batch_size

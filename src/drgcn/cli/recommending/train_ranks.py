@@ -7,25 +7,29 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from drgcn.cli.options import Gate
 from drgcn.cli.recommending.train_inputs import Model, Targets
 from drgcn.errors import DrgcnError, InputError
 from drgcn.recommend.distributed.parent_death import die_with_parent
 
+if TYPE_CHECKING:
+    from drgcn.recommend.model.train_settings import TrainSettings
+
 _REFUSED = ".refused"
 _OWN = ("workers", "ray_address", "restarts")
 _KINDS = {"folder": Path, "out": Path, "model": Model, "gate": Gate, "targets": Targets}
 
 
-def launch(asked: Mapping[str, Any], batch_size: int, negatives: int) -> None:
+def launch(asked: Mapping[str, Any], settings: TrainSettings) -> None:
     """Starts ranks that run the command, and waits until the run is written.
 
     Args:
         asked: All options of the command by name.
-        batch_size: Clicks in a step.
-        negatives: Uniform negatives in a step.
+        settings: What they come to.
 
     Raises:
         InputError: If the ranks refused the input, with their words.
@@ -33,7 +37,9 @@ def launch(asked: Mapping[str, Any], batch_size: int, negatives: int) -> None:
     """
     ranks, address, restarts = (asked[name] for name in _OWN)
     out = Path(asked["out"]).absolute()
-    for name, number in (("--batch-size", batch_size), ("--negatives", negatives)):
+    # LightGCN draws one negative for each click if its loss is BPR.
+    drawn = settings.negatives if (asked["model"], settings.loss) != ("lightgcn", "bpr") else 0
+    for name, number in (("--batch-size", settings.batch_size), ("--negatives", drawn)):
         if number % ranks:
             raise InputError(
                 f"Expected {name} divisible by --workers {ranks}; found {number}. Choose another."
@@ -51,6 +57,9 @@ def launch(asked: Mapping[str, Any], batch_size: int, negatives: int) -> None:
         if not refused.exists():
             raise
         words = ""
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
     said = refused.read_text(encoding="utf-8") if refused.exists() else ""
     refused.unlink(missing_ok=True)
     if not is_finished(out):
@@ -154,4 +163,7 @@ def _same(value: Any) -> Any:
 
 if __name__ == "__main__":  # what torchrun starts
     die_with_parent(signal.SIGKILL)
-    train_rank(json.loads(sys.argv[1]))
+    try:
+        train_rank(json.loads(sys.argv[1]))
+    except typer.Exit as ending:
+        sys.exit(ending.exit_code)

@@ -7,6 +7,8 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+# Opened here: between fork and exec, opening a library might wait for a lock for ever.
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:
@@ -18,5 +20,5 @@ def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:
     Args:
         how: The signal.
     """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(how), 0, 0, 0)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(how), 0, 0, 0)

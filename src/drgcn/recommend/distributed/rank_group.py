@@ -59,7 +59,7 @@ def _expect_restart_setting() -> None:
 def _own(device: torch.device) -> torch.device:
     if device.type != "cuda" or device.index is not None:
         return device
-    # Ray shows each rank its own GPUs alone, so that the number may be higher than their count.
+    # A launcher may show each rank its own GPU alone, whatever the rank's number.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
