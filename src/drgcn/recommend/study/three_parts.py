@@ -75,16 +75,16 @@ class ThreeParts:
                 data: a fixed choice, each click with the same chance.
         """
         graph = data.graph
-        if data.parts == _NAMES:
-            return cls(graph, "official train, valid and test")
-        if data.parts != ("train", "test"):
+        if data.parts not in (_NAMES, ("train", "test")):
             raise InputError(
                 f"Expected the parts train and test, perhaps valid; found "
                 f"{', '.join(data.parts) or 'none'} in {data.name}. Split by time."
             )
+        assert graph.days is not None
+        if data.parts == _NAMES and bool((graph.days == VALID).any()):
+            return cls(graph, "official train, valid and test")
         if not 0 < hold_out < 1:
             raise InputError(f"Expected a share between 0 and 1 to hold out; found {hold_out}.")
-        assert graph.days is not None
         place = torch.arange(graph.num_clicks, device=graph.device)
         chance = (mix(mix(place) + _HELD_OUT) >> 32) & ((1 << 32) - 1)
         held = chance < int(hold_out * (1 << 32))
