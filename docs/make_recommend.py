@@ -18,7 +18,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "recommend.md"
 BLOCK = re.compile(
-    r"```sh\n(?P<command>.*?)```\n\n<!-- output -->\n.*?<!-- /output -->", re.DOTALL
+    r"```sh\n(?P<command>[^`]*)```\n\n<!-- output -->\n.*?<!-- /output -->", re.DOTALL
 )
 SERVE = re.compile(r"```sh\n(drgcn recommend serve [^`]*)```")
 OUTPUTS = "outputs"

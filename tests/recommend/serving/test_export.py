@@ -37,6 +37,10 @@ def test_the_export_holds_the_vectors_of_the_run(shop, exported):
     np.testing.assert_array_equal(stored, np.load(shop / "export" / "items.npy"))
     assert table["vector"].type.list_size == 16
     assert exported.seen.num_entries == run.data.graph.num_clicks
+    files = [path for path in (shop / "export").rglob("*") if path.is_file()]
+    assert len({path.stat().st_mode for path in files}) == 1  # who may read one may read all
+    listed = {path.relative_to(shop / "export").as_posix() for path in files}
+    assert listed == {*facts.files, "manifest.json"}
 
 
 def test_clicks_before_a_day_alone(shop, tmp_path):

@@ -15,7 +15,7 @@ from torch import Tensor
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.run_folder import HISTORY, RECORD, save_run
+from drgcn.recommend.model.run_folder import HISTORY, RECORD, SETTINGS, WEIGHTS, save_run
 from drgcn.recommend.retrieval.exact_top import exact_top
 from drgcn.recommend.retrieval.faiss_index import FaissIndex, _faiss
 from drgcn.recommend.retrieval.index_files import write_index
@@ -113,6 +113,8 @@ def export(
             save_run(partial / MODEL, model, run.training, torch.empty(0), {})
             for name in (HISTORY, RECORD):  # those of the run stay there
                 (partial / MODEL / name).unlink()
+            # safetensors lets nobody else read; who may read the other files may read this one.
+            (partial / MODEL / WEIGHTS).chmod((partial / MODEL / SETTINGS).stat().st_mode)
             data.users.rows(torch.empty(0, dtype=torch.int64)).save(partial / ATTRIBUTES)
         manifest = ExportManifest(
             model={
