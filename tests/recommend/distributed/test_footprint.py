@@ -60,7 +60,7 @@ def test_code_on_the_page_runs_alone(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {}
     exec(compile(code, "docs/scale.md", "exec"), names)
-    config = {"clicks": data().save(tmp_path / "clicks"), "steps": 2, "checkpoint": tmp_path / "c"}
+    config = {"clicks": data().save(tmp_path / "clicks"), "steps": 1, "checkpoint": tmp_path / "c"}
     model = names["train_rank"](config)
-    save_run(tmp_path / "run", model, {}, torch.zeros(2), {})
+    save_run(tmp_path / "run", model, {}, torch.zeros(1), {})
     assert load_run(tmp_path / "run")[0].settings["gate"] == "dr"
