@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
 _TRAINING = "The training, shared by all gates"
 _LINE_EVERY = 10.0
+_WIDTH = 130
 
 
 def compare(
@@ -189,7 +190,9 @@ def _begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
         nonlocal said
         if time.perf_counter() - said > _LINE_EVERY:
             said = time.perf_counter()
-            line = f"  step {step}, loss {loss:.4f}, validation {100 * recall:.2f} %"
+            line = f"  step {step}, loss {loss:.4f}"
+            if recall == recall:  # it is not a number where nothing is validated
+                line += f", validation {100 * recall:.2f} %"
             print(line, file=sys.stderr, flush=True)
 
     return look
@@ -207,7 +210,7 @@ def _show(records: list[StudyRecord], json: bool) -> None:
         return
     for one in found:
         print(f"{title(one)}; in %, mean and deviation over seeds")
-        _print(recall_rows(one))
+        _print(recall_rows(one).transposed())
     if (differences := difference_rows(found)).rows:
         _print(differences)
         print(verdict(found[0]))
@@ -219,7 +222,9 @@ def _print(rows: Rows) -> None:
 
     table = Table()
     for place, name in enumerate(rows.header):
-        table.add_column(name, justify="right" if place else "left")
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
     for row in rows.rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, _WIDTH)  # a number cut in half is worse than a long line
+    console.print(table)

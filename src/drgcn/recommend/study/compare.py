@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -112,6 +113,7 @@ def run_once(
     record = run.record(environment, purpose)
     record.save(out)
     shutil.rmtree(folder, ignore_errors=True)
+    gc.collect()  # a trainer holds itself by its recorded step, and that a pool of device memory
     return record
 
 

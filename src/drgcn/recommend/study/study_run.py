@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.train import train
+from drgcn.recommend.model.train import TrainProgress, train
 from drgcn.recommend.retrieval.evaluation import evaluate
 from drgcn.recommend.retrieval.ranking_report import RankingReport
 from drgcn.recommend.study.assembling import build_model, build_trainer, wait_for
@@ -41,7 +42,8 @@ class StudyRun:
         device: Where.
         folder: Where checkpoints lie until the record is written; ``None`` for none.
         checkpoint_every: Seconds between checkpoints.
-        progress: Called with step, loss and recall at every look at validation.
+        progress: Called with step, loss and recall at every look at validation; where there is
+            no validation, about once a second with a recall that is not a number.
     """
 
     data: ClickData
@@ -152,6 +154,7 @@ class StudyRun:
             device=self.device,
             checkpoint=self._checkpoint("all"),
             checkpoint_every=self.checkpoint_every,
+            progress=self._tell,
         )
         return model, done.seconds
 
@@ -171,6 +174,10 @@ class StudyRun:
             users=users,
             baselines=baselines,
         )
+
+    def _tell(self, now: TrainProgress) -> None:
+        if self.progress is not None:
+            self.progress(now.step, now.loss, math.nan)
 
     def _checkpoint(self, stage: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{stage}.safetensors"

@@ -25,6 +25,11 @@ class Rows:
     header: list[str]
     rows: list[list[str]]
 
+    def transposed(self) -> Rows:
+        """Rows as columns, for narrow terminals."""
+        header, *rows = [list(column) for column in zip(self.header, *self.rows, strict=True)]
+        return Rows(header, rows)
+
     def markdown(self) -> str:
         """As Markdown; the first column to the left, the others to the right."""
         lines = ["|".join(["", *self.header, ""]), "|---|" + "---:|" * (len(self.header) - 1)]
