@@ -65,6 +65,18 @@ def test_poison_in_validation_is_noticed():
     assert run(data, later).chosen()[1].history != plateau.history
 
 
+@pytest.mark.parametrize("gate", ["constant", "static", "dr"])
+def test_gates_of_a_seed_begin_alike(gate):
+    data = timed()
+    plain = build_model(data, data.graph, SMALL).state_dict()
+    gated = build_model(data, data.graph, replace(SMALL, gate=gate)).state_dict()
+    assert plain.keys() <= gated.keys()
+    for name, value in plain.items():
+        assert torch.equal(value, gated[name]), name
+    other = build_model(data, data.graph, replace(SMALL, seed=1)).state_dict()
+    assert not torch.equal(plain["layers.0.own.user"], other["layers.0.own.user"])
+
+
 def test_kept_weights_are_asked_with_all_clicks_before_the_test():
     one = run(timed(), SMALL)
     record = one.record({})

@@ -25,7 +25,10 @@ _ID_ROWS = 1 << 20  # users share rows by hash if there are more
 def build_model(
     data: ClickData, graph: ClickGraph, settings: StudySettings
 ) -> ClickSAGE | LightGCN:
-    """A new model; statistics of attributes are those of nodes in the clicks of ``graph``."""
+    """A new model; statistics of attributes are those of nodes in the clicks of ``graph``.
+
+    For one seed, all gates begin with the same weights but for the gate's own.
+    """
     shared: dict[str, Any] = {"temperature": settings.temperature, "normalize": settings.normalize}
     if settings.model == "lightgcn":
         return build_lightgcn(
@@ -42,18 +45,22 @@ def build_model(
         else (0 if table is not None else settings.channels)
         for side, asked, table in sides
     }
-    return build_sage(
-        data,
-        graph,
-        settings.seed,
-        hidden_channels=settings.channels,
-        out_channels=settings.channels,
-        fan_outs=settings.fan_outs,
-        gate=None if settings.gate == "none" else settings.gate,
-        user_id_rows=_ID_ROWS if graph.num_users > _ID_ROWS else None,
+    options = {
+        "hidden_channels": settings.channels,
+        "out_channels": settings.channels,
+        "fan_outs": settings.fan_outs,
+        "user_id_rows": _ID_ROWS if graph.num_users > _ID_ROWS else None,
         **widths,
         **shared,
-    )
+    }
+    model = build_sage(data, graph, settings.seed, **options)
+    if settings.gate == "none":
+        return model
+    # A Dr block draws weights of its own, between those of layers: without this, a seed would
+    # mean other first layers for Dr than for the gates it is paired with.
+    gated = build_sage(data, graph, settings.seed, gate=settings.gate, **options)
+    gated.load_state_dict(model.state_dict(), strict=False)
+    return gated
 
 
 def build_trainer(

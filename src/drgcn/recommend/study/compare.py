@@ -45,10 +45,8 @@ def compare(
 ) -> list[StudyRecord]:
     """Runs what is not on record yet, and returns all records that were asked for.
 
-    Gates share everything else: learning rate, limit and patience; and for a seed batches, draws
-    and first embeddings of attributes. The first weights of layers are shared by all gates but Dr,
-    whose own weights are drawn between them. Seeds are the outer loop, so that a study cut short
-    has whole seeds.
+    Gates share everything else: learning rate, limit and patience, and for a seed first weights,
+    batches and draws. Seeds are the outer loop, so that a study cut short has whole seeds.
 
     Args:
         data: The clicks.
