@@ -9,7 +9,7 @@ import pytest
 
 from drgcn.data import load
 
-from ..audit.test_refine_duplicates import COPIES, documents
+from ..audit.refining.test_refine_duplicates import COPIES, documents
 from .test_cli import call  # noqa: F401 - a fixture
 
 

@@ -8,7 +8,7 @@ import torch
 from drgcn.audit.finding import Finding
 from drgcn.audit.hygiene.features import feature_findings
 
-from .graphs import ring, spoilt
+from ..graphs import ring, spoilt
 
 
 def named(x: torch.Tensor, layout: str, **others: torch.Tensor) -> dict[str, Finding]:

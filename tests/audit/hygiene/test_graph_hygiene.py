@@ -20,8 +20,8 @@ from drgcn.audit.hygiene.graph import graph_findings
 from drgcn.data import load
 from drgcn.errors import InputError
 
-from ..data.conftest import real, real_root  # noqa: F401 - fixtures
-from .graphs import ring, spoilt, tensors_of, with_edges
+from ...data.conftest import real, real_root  # noqa: F401 - fixtures
+from ..graphs import ring, spoilt, tensors_of, with_edges
 
 
 def named(data: Data) -> dict[str, Finding]:

@@ -13,7 +13,7 @@ from torch_geometric.utils import homophily
 from drgcn.audit.finding import Finding
 from drgcn.audit.hygiene.split import split_findings
 
-from .graphs import marked, ring, spoilt, tensors_of
+from ..graphs import marked, ring, spoilt, tensors_of
 
 
 def named(data: Data) -> dict[str, Finding]:

@@ -14,7 +14,7 @@ from drgcn.audit.refining.refine import refine
 from drgcn.data import load
 from drgcn.errors import InputError
 
-from .graphs import marked, ring, spoilt, tensors_of
+from ..graphs import marked, ring, spoilt, tensors_of
 
 TENSORS = ("x", "y", "edge_index", "train_mask", "val_mask", "test_mask")
 

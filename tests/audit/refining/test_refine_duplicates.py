@@ -14,7 +14,7 @@ from drgcn.audit.refining.until_none_left import refine_duplicates
 from drgcn.data import load
 from drgcn.errors import InputError
 
-from ..data.conftest import real, real_root  # noqa: F401 - fixtures
+from ...data.conftest import real, real_root  # noqa: F401 - fixtures
 from .test_refine import same
 
 COPIES = {150: 3, 151: 3, 152: 40}

@@ -19,7 +19,7 @@ from drgcn.audit.texts.node_texts import NodeTexts
 from drgcn.data import load
 from drgcn.errors import InputError
 
-from .graphs import ring, spoilt
+from ..graphs import ring, spoilt
 from .test_refine import random_case, same
 
 
