@@ -86,6 +86,7 @@ def test_a_server_answers_and_ends_when_told(export, server):
     assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_request_that_is_running_is_finished_first(server):
     process, port = server
     body = json.dumps({"users": [7], "n": 5}).encode()

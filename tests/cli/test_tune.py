@@ -135,6 +135,7 @@ def _killed_often(call, tmp_path, kills):
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_a_killed_search_ends_as_one_that_was_left_alone(call, tmp_path):
     _killed_often(call, tmp_path, 1)
 

@@ -44,9 +44,9 @@ def loads(path):
 @pytest.mark.parametrize(
     ("place", "when"),
     [
-        ("write_clicks", "before"),
+        pytest.param("write_clicks", "before", marks=pytest.mark.slow),
         ("write_clicks", "after"),
-        ("write_attributes", "after"),
+        pytest.param("write_attributes", "after", marks=pytest.mark.slow),
         ("write_manifest", "before"),
     ],
 )

@@ -90,6 +90,7 @@ def test_a_failure_that_cannot_be_written_stops_the_suite_too(tmp_path, monkeypa
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_workers_that_may_write_no_more_stop_the_run(tmp_path):
     """A limit on the size of files is a full disk that needs no rights to make."""
 

@@ -95,6 +95,7 @@ def test_twenty_kills_of_the_process_runner_change_nothing(tmp_path, uninterrupt
         kill_and_compare(tmp_path / str(round_), 5, uninterrupted, chance)
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_runner_that_is_killed(tmp_path):
     process = start(tmp_path, 1, 1_000_000)  # for hours, if it did not end
     for _ in range(2):

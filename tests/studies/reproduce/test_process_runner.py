@@ -20,7 +20,12 @@ def runner(workers=1, threads=1):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: runner(1), lambda: runner(2), lambda: ProcessRunner(2, threads=1)]
+    "make",
+    [
+        pytest.param(lambda: runner(1), marks=pytest.mark.slow),
+        lambda: runner(2),
+        pytest.param(lambda: ProcessRunner(2, threads=1), marks=pytest.mark.slow),
+    ],
 )
 def test_records_are_the_same_whatever_the_number_of_workers(make, tmp_path, uninterrupted):
     jobs = small_jobs()

@@ -75,7 +75,11 @@ def leftovers(*folders):
     return [p for p in hidden if not p.match("*-seeds-*.json") or p.name.startswith(".")]
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared-folder", "folders-apart"])
+@pytest.mark.parametrize(
+    "shared",
+    [pytest.param(True, id="shared-folder", marks=pytest.mark.slow), False],
+    ids=lambda _: "folders-apart",
+)
 def test_records_are_the_same_as_without_a_cluster(shared, runner, home, tmp_path, uninterrupted):
     jobs = small_jobs()
     reports = list(replace(runner, shared=shared)(jobs, tmp_path))
@@ -170,6 +174,7 @@ def test_a_process_that_always_dies_is_a_failure(runner, tmp_path):
     assert load_records(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrupted):
     out, marker = tmp_path / "out", tmp_path / "stuck"
     whole = run_on_node
@@ -205,6 +210,7 @@ def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrup
     assert leftovers(out, home / ".cache") == []
 
 
+@pytest.mark.slow
 def test_a_node_runs_no_more_jobs_at_once_than_it_has_room_for(runner, tmp_path):
     def slow(errand, tell):
         import ray
@@ -225,6 +231,7 @@ def test_a_node_runs_no_more_jobs_at_once_than_it_has_room_for(runner, tmp_path)
         assert all(before[1] <= after[0] for before, after in pairwise(own))
 
 
+@pytest.mark.slow
 def test_an_interruption_cancels_what_runs_and_what_waits(runner, tmp_path):
     jobs = [Job(experiment(epochs=100_000 + n), None, (0,)) for n in range(4)]
 
