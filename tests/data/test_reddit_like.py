@@ -179,7 +179,7 @@ def _accuracies(scale: float, seed: int) -> tuple[float, float]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_neighbours_help_and_nothing_is_perfect(seed: int) -> None:
     alone, averaged = _accuracies(0.05, seed)
     assert 0.4 < alone < 0.65
@@ -218,9 +218,11 @@ def test_content_is_pinned() -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        pytest.param(
+            {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}, marks=pytest.mark.slow
+        ),
         # Another machine: older kernels of the matrix library, and numpy without wide vectors.
-        {"OPENBLAS_CORETYPE": "Nehalem"},
+        pytest.param({"OPENBLAS_CORETYPE": "Nehalem"}, marks=pytest.mark.slow),
         {"NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX X86_V3 X86_V4"},
     ],
 )

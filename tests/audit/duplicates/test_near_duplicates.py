@@ -132,7 +132,9 @@ def test_recall_of_projections_is_what_is_said() -> None:
     assert hits >= binom.ppf(1e-6, 500, said)
 
 
-@pytest.mark.parametrize("kind", ["words", "dense", "sparse values"])
+@pytest.mark.parametrize(
+    "kind", ["words", "dense", pytest.param("sparse values", marks=pytest.mark.slow)]
+)
 def test_false_alarms_keep_to_the_stated_rate(kind: str) -> None:
     seeds, alarms = 60, 0
     for seed in range(seeds):

@@ -57,6 +57,7 @@ def test_titles_with_wrong_letters_are_found_and_nothing_else() -> None:
     assert _as_set(text_duplicates(texts)) == planted
 
 
+@pytest.mark.slow
 def test_false_alarms_keep_to_the_stated_rate() -> None:
     seeds, alarms = 40, 0
     for seed in range(seeds):
@@ -101,6 +102,7 @@ def test_scripts_forms_of_letters_and_broken_characters() -> None:
     assert plain_words("Éﬁn Ｗide")[:2] == ["efin", "wide"]
 
 
+@pytest.mark.slow
 def test_huge_documents_are_handled() -> None:
     draw = np.random.default_rng(5)
     texts = _texts(draw, 30, (40, 60))
