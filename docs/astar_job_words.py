@@ -16,10 +16,11 @@ def speed_words() -> str:
         return "Not measured yet."
     run = max(runs, key=lambda run: run["clicks"])
     seconds = run["seconds"]
+    half = " (products in bfloat16)" if run["settings"]["bfloat16"] else ""
     return (
         f"On one {run['environment']['device']}, with {run['users']:,} users, {run['items']:,} "
         f"items and {run['clicks']:,} clicks: drawing the clicks {seconds['generate']:.1f} s, "
-        f"an epoch of {run['train_clicks']:,} clicks {seconds['steps']:.0f} s with Dr, all "
+        f"an epoch of {run['train_clicks']:,} clicks {seconds['train']:.0f} s with Dr{half}, all "
         f"embeddings {seconds['embed']:.1f} s, and the exact 50 best items of all "
         f"{run['searched']:,} users {seconds['search all users']:.0f} s, in "
         f"{run['peak_gib']:.0f} GiB."

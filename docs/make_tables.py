@@ -48,7 +48,13 @@ from drgcn.studies.reproduce.suite_record import suites_in
 from drgcn.studies.run_record import RunRecord, load_records
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/results.md", "docs/sampling.md", "docs/differences.md")
+PAGES = (
+    "README.md",
+    "docs/results.md",
+    "docs/sampling.md",
+    "docs/differences.md",
+    "docs/recommend_results.md",
+)
 NAMES = {
     **{"gcn": "GCN", "gat": "GAT", "mixhop": "MixHop", "chebyshev": "Chebyshev", "mlp": "MLP"},
     **{"graphsage": "GraphSAGE", "fastgcn": "FastGCN", "asgcn": "ASGCN"},
@@ -90,10 +96,11 @@ def reached(
 def suite_words() -> str:
     """What the largest whole suite on record took."""
     suite = max(suites_in(ROOT / "results"), key=lambda suite: suite.seeds_trained)
+    controls = "with" if suite.controls else "without"
     return (
-        f"All {suite.jobs} jobs of the citation tables, {suite.seeds_trained:,} seeds, took "
-        f"{suite.wall_seconds / 60:.1f} minutes on one {suite.environment['device']}, "
-        f"{suite.workers} at a time."
+        f"The tables {', '.join(suite.tables)}, {controls} control gates: {suite.jobs} jobs of "
+        f"{suite.seeds_trained:,} seeds in all took {suite.wall_seconds / 60:.1f} minutes on one "
+        f"{suite.environment['device']}, {suite.workers} at a time."
     )
 
 
