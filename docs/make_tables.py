@@ -12,6 +12,7 @@ from pathlib import Path
 
 from astar_job_words import recall_table, speed_words
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
+from findings_words import findings_list, sure_words
 from growth_figure import growth_figure
 
 from drgcn.studies.advice.evidence import gather
@@ -189,6 +190,8 @@ def main() -> None:
         "speed": speed(),
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
+        "findings": findings_list(records, ROOT / "results"),
+        "sure gains": sure_words(records),
         "suite": suite_words(),
         "astar speed": speed_words(),
         "astar recall": recall_table(),

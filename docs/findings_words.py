@@ -1,0 +1,31 @@
+"""What all records say together, as the report counts it, and where Dr surely did something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from drgcn.studies.paper.all_tables import paper_tables
+from drgcn.studies.report.contents import contents
+from drgcn.studies.report.gate_tests import GateTest, gate_tests
+from drgcn.studies.run_record import RunRecord
+
+
+def findings_list(records: Sequence[RunRecord], folder: Path) -> str:
+    """The first lines of ``drgcn report``."""
+    found = contents(records, list(paper_tables().values()), folder).findings
+    return "\n".join(f"- {line}" for line in found)
+
+
+def sure_words(records: Sequence[RunRecord]) -> str:
+    """The settings in which Dr surely differs from plain, after the correction."""
+    tests = gate_tests(records, None)
+    return "\n\n".join(
+        f"{words}: " + "; ".join(_words(one) for one in tests if one.sign == sign) + "."
+        for sign, words in (("up", "Dr is surely above plain"), ("down", "Surely below"))
+    )
+
+
+def _words(one: GateTest) -> str:
+    made = ", synthetic" if one.synthetic else ""
+    return f"{one.model} on {one.dataset}, {one.split}{made} ({one.test.gain.mean:+.2f})"
