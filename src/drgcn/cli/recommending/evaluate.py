@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +64,9 @@ def evaluate(
     begin = time.perf_counter()
     users, items = loaded.vectors(split.train, where)
     embedded = time.perf_counter()
+    if n > len(items):
+        print(f"--n {n:,} is more than there are items: lists of {len(items):,}", file=sys.stderr)
+        n = len(items)
     report = ranked(users, items, split, n, exclude_seen=exclude_seen)
     end = time.perf_counter()
     found = torch.unique(split.targets.by_user.col)
@@ -118,7 +122,8 @@ def _show(report: RankingReport) -> None:
         for words, values, ranged in rows:
             cells = [
                 f"{100 * value.mean:.4g}"
-                + (f" ± {100 * (value.high - value.mean):.2g}" if ranged else "")
+                # The spread of one user is not known.
+                + (f" ± {100 * (value.high - value.mean):.2g}" if ranged and number > 1 else "")
                 for value in values[group].values()
             ]
             table.add_row(f"{group}: {number:,}" if words == "model" else "", words, *cells)

@@ -117,6 +117,10 @@ def ingest(
             )
         _ingest_whole(clicks[0], out, keep_unseen, name, data_root, json)
         return
+    if len(clicks) == 1 and not source.exists() and not source.suffix:
+        raise InputError(
+            f"Expected a table, a folder or one of {', '.join(KNOWN_SETS)}; found {clicks[0]!r}."
+        )
     settings = IngestSettings(
         user=user,
         item=item,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -71,7 +72,7 @@ def query(
         rows = torch.arange(folder.num_users)
     else:
         ids = read_ids(users, column) if users is not None else list(user or ())
-        rows, unknown = known_rows(folder.user_lookup, ids, skip_unknown)
+        rows, unknown = known_rows(folder.user_lookup, ids, skip_unknown, "--skip-unknown")
     settings = {"n": n, "exclude_seen": exclude_seen, "exact": exact}
 
     def table_of(some: torch.Tensor) -> object:
@@ -88,6 +89,8 @@ def query(
         print("user\trank\titem\tscore")
         for row in found:
             print(f"{row['user']}\t{row['rank']}\t{row['item']}\t{row['score']:.6g}")
+        if unknown:  # not among the rows, which another program may read
+            print(f"{unknown:,} unknown ids left out", file=sys.stderr)
         return
     console = Console(stderr=True)
     with list_writer(out) as writer:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from drgcn.cli.recommending.train_inputs import Targets, chosen_clicks
+from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
+from drgcn.recommend.distributed.attempts import ATTEMPTS
 from drgcn.recommend.distributed.group_exchange import GroupExchange
 from drgcn.recommend.distributed.shared_clicks import remove_shared, shared_clicks
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.run_folder import CHECKPOINT
+from drgcn.recommend.model.run_folder import CHECKPOINT, HISTORY, RECORD, WEIGHTS
 
 _SHARED = ".clicks-"
 
@@ -35,6 +37,17 @@ def rank_clicks(
         return chosen_clicks(data, day, all_days, targets)[1:]
 
     return last, *shared_clicks(make, folder, exchange)
+
+
+def expect_own(out: Path) -> None:
+    """Refuses a folder with files in it of which none is of a run that was cut off."""
+    names = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    own = (CHECKPOINT, ATTEMPTS, WEIGHTS, HISTORY, RECORD, ".")
+    if names and not any(name.startswith(own) for name in names):
+        raise InputError(
+            f"Expected --out to be a new folder, or one of a run that was cut off; {out} holds "
+            f"other files, such as {names[0]}. Choose another."
+        )
 
 
 def clear_run(out: Path) -> None:

@@ -168,7 +168,7 @@ def train(
     asked = dict(locals())  # all options; nothing else is there yet
     from dataclasses import asdict
 
-    from drgcn.cli.recommending.rank_clicks import clear_run, rank_clicks
+    from drgcn.cli.recommending.rank_clicks import clear_run, expect_own, rank_clicks
     from drgcn.cli.recommending.train_progress import trained
     from drgcn.cli.recommending.train_ranks import launch
     from drgcn.recommend.clicks import ClickData
@@ -179,6 +179,8 @@ def train(
     use_threads(threads)
     if (out / SETTINGS).exists():
         raise InputError(f"Expected --out without a finished run; {out} holds one already.")
+    if "RANK" not in os.environ:  # a rank finds what others have begun
+        expect_own(out)
     given = {
         **{"epochs": epochs, "batch_size": batch_size, "loss": loss, "draw": draw},
         **{"weight_decay": weight_decay},

@@ -40,9 +40,14 @@ def chosen_clicks(
             )
         return None, graph, None
     last = graph.day_range[1] if day is None else day
+    first, end = graph.day_range
+    if last > end:
+        raise InputError(
+            f"Expected --day from {first + 1} to {end}, the days of the clicks; found {last}. "
+            f"Choose another, or hold no day back with --all-days."
+        )
     seen = graph.until(last)
     if not seen.num_clicks:
-        first, end = graph.day_range
         raise InputError(
             f"Expected clicks before day {last}; found none. Days go from {first} to {end}. "
             f"Choose another --day, or --all-days."

@@ -42,7 +42,7 @@ def trained(
     columns = (
         TextColumn("training"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed} of {task.total} steps, loss {task.fields[loss]}"),
+        TextColumn("{task.fields[words]}"),
         TimeRemainingColumn(compact=True),
     )
     console = Console(stderr=True)
@@ -51,16 +51,16 @@ def trained(
     if isinstance(exchange, GroupExchange):
         note_attempt(checkpoint.parent, checkpoint, exchange)
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, loss="?")
+        task = bar.add_task("training", total=None, words="making ready")
 
         def show(now: TrainProgress) -> None:
             nonlocal said
-            bar.update(task, completed=now.step, total=now.steps, loss=f"{now.loss:.4f}")
+            words = f"{now.step} of {now.steps} steps, loss {now.loss:.4f}"
+            bar.update(task, completed=now.step, total=now.steps, words=words)
             if not console.is_terminal and time.perf_counter() - said > _LINE_EVERY:
                 said = time.perf_counter()
                 left = duration_words(now.seconds_left)
-                words = f"step {now.step} of {now.steps}, loss {now.loss:.4f}, about {left} left"
-                print(words, file=sys.stderr, flush=True)
+                print(f"{words}, about {left} left", file=sys.stderr, flush=True)
 
         try:
             result = train(

@@ -58,6 +58,8 @@ def save_run(
 def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     """The model of a folder that :func:`save_run` wrote, ready to embed, and its settings."""
     folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"Expected a run at {folder}; there is no such folder. Check the path.")
     try:
         facts = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         model = build(facts["model"])

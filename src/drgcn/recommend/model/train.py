@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_data import ClickData
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.click_sage import ClickSAGE
@@ -96,6 +97,9 @@ def train(
         checkpoint: File to go on from, if it is there, and to write to.
         checkpoint_every: Seconds between checkpoints; zero for one after every step.
         progress: Called about once a second.
+
+    Raises:
+        InputError: If the loss is not finite at some step.
     """
     settings, exchange = settings or TrainSettings(), exchange or Exchange()
     device = torch.device(device)
@@ -148,9 +152,12 @@ def _run(
     start = saved = looked = time.perf_counter()
     first = reported = trainer.done
     stride = 1
+    _expect_finite(trainer)
     while trainer.done < trainer.steps:
         trainer.run(min(stride, trainer.steps - trainer.done))
         _wait(trainer)
+        if trainer.exchange.size == 1 or trainer.done == trainer.steps:
+            _expect_finite(trainer)  # ranks look at times of their own; at the end all do
         now = time.perf_counter()
         done, seconds = trainer.done, spent + now - start
         if path is not None and (now - saved >= checkpoint_every or done == trainer.steps):
@@ -171,6 +178,16 @@ def _run(
 def _wait(trainer: ClickTrainer) -> None:
     if trainer.step.is_cuda:
         torch.cuda.synchronize(trainer.step.device)
+
+
+def _expect_finite(trainer: ClickTrainer) -> None:
+    """Refuses to go on, or to save, after a loss that no later step can mend."""
+    bad = (~trainer.losses[: trainer.done].isfinite()).nonzero()
+    if len(bad):
+        raise InputError(
+            f"Expected a finite loss; found {float(trainer.losses[bad[0, 0]])} at step "
+            f"{int(bad[0, 0]) + 1} of {trainer.steps}. Lower the learning rate (--lr)."
+        )
 
 
 def _fingerprint(

@@ -17,6 +17,8 @@ from drgcn.recommend.retrieval.tiling import Tiling
 from drgcn.recommend.retrieval.user_values import UserValues
 from drgcn.sampling import CSRGraph
 
+_PLACES = 2**26  # of all lists held at a time
+
 
 def evaluate(
     user_vectors: Tensor,
@@ -41,11 +43,11 @@ def evaluate(
         user_vectors: ``[users, d]``.
         item_vectors: ``[items, d]``.
         split: What the model could see, and what it is to find.
-        n: Length of a list.
+        n: Length of a list; all items if there are fewer.
         exclude_seen: Leaves out what a user has clicked in training.
         metric: ``"ip"`` or ``"l2"``.
         users: Evaluates these users alone; those without a target are passed over.
-        chunk: Users at a time.
+        chunk: Users at a time; fewer if lists are very long.
         confidence: Of the intervals.
         baselines: Also measures popular and random lists; they are the same for every model.
         tiling: Layout of the search's first stage.
@@ -59,6 +61,8 @@ def evaluate(
     if not users.numel():
         raise InputError("Expected users with something to find; found none in this split.")
     blocks = ItemBlocks.of(item_vectors, metric, tiling)
+    n = min(n, blocks.num_items)
+    chunk = min(chunk, max(1, _PLACES // max(n, 1)))
     model: list[UserValues] = []
     popular: list[UserValues] = []
     chance: list[UserValues] = []

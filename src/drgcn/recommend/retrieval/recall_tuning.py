@@ -9,6 +9,7 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ann_index import AnnIndex
+from drgcn.recommend.retrieval.list_overlap import is_listed
 from drgcn.recommend.retrieval.top_items import TopItems
 
 _ERRORS = 2.0  # standard errors by which the first half must clear the target
@@ -44,8 +45,9 @@ class RecallTuning:
 
     def __str__(self) -> str:
         verdict = "reached" if self.reached else "NOT reached; take another kind, or flat"
+        effort = "" if self.effort is None else f", effort {self.effort}"
         return (
-            f"{self.kind}, effort {self.effort}: recall@{self.n} {self.recall:.4f} +- "
+            f"{self.kind}{effort}: recall@{self.n} {self.recall:.4f} +- "
             f"{self.standard_error:.4f} on {self.queries} queries; target {self.target} {verdict}"
         )
 
@@ -84,7 +86,6 @@ def tune(index: AnnIndex, queries: Tensor, exact: TopItems, target: float = 0.99
 def _recall(index: AnnIndex, queries: Tensor, lists: Tensor) -> tuple[float, float]:
     found = index.search(queries, lists.size(1)).items
     real = lists >= 0
-    hits = (lists[:, :, None] == found[:, None, :]).any(dim=2) & real
-    share = hits.sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
+    share = is_listed(lists, found).sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
     error = float(share.std()) / len(share) ** 0.5
     return float(share.mean()), error if torch.isfinite(share).all() else float("nan")

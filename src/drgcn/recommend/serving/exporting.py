@@ -17,9 +17,10 @@ from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.run_folder import HISTORY, RECORD, SETTINGS, WEIGHTS, save_run
 from drgcn.recommend.retrieval.exact_top import exact_top
-from drgcn.recommend.retrieval.faiss_index import FaissIndex, _faiss
+from drgcn.recommend.retrieval.faiss_index import KINDS, FaissIndex, _faiss
 from drgcn.recommend.retrieval.index_files import write_index
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks, checked_vectors
+from drgcn.recommend.retrieval.list_overlap import is_listed
 from drgcn.recommend.retrieval.recall_tuning import tune
 from drgcn.recommend.serving.export_manifest import ExportManifest, file_facts
 from drgcn.recommend.serving.loaded_run import LoadedRun
@@ -32,6 +33,8 @@ INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
 #: Seen items beyond which asking an index for so many more does not pay: such users are searched
 #: exactly.
 MANY_SEEN = 256
+_PLACES = 2**26  # in all lists that an index is tuned by
+_LEAST_QUERIES = 4  # two choose the effort, two measure it
 _KINDS = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -43,8 +46,9 @@ class ExportSettings:
         index: ``auto`` (flat up to 200,000 items, else ivf), ``flat``, ``ivf``, ``hnsw``, or
             ``none``.
         recall: Share of the exact lists that the index is to find.
-        n: Length of the lists that this is measured by.
-        queries: Users that it is measured with; half of them choose the effort.
+        n: Length of the lists that this is measured by; all items if there are fewer.
+        queries: Users that it is measured with; half of them choose the effort. Fewer are taken
+            if lists are very long.
         dtype: Type of the vectors, ``float32`` or ``float16``. Index and exact search rank by the
             stored vectors, so they agree in either.
         before: Only clicks before this day make neighbours and count as seen. (default: all)
@@ -64,7 +68,9 @@ class ExportSettings:
     def __post_init__(self) -> None:
         if self.dtype not in _KINDS:
             raise InputError(f"Expected dtype {' or '.join(_KINDS)}; found {self.dtype!r}.")
-        if not 0 < self.recall <= 1 or self.n < 1 or self.queries < 4:
+        if self.index not in (kinds := ("auto", *KINDS, "none")):
+            raise InputError(f"Expected index of {', '.join(kinds)}; found {self.index!r}.")
+        if not 0 < self.recall <= 1 or self.n < 1 or self.queries < _LEAST_QUERIES:
             raise InputError(
                 f"Expected recall above 0 and up to 1, n from 1 and queries from 4 on; found "
                 f"{self.recall}, {self.n} and {self.queries}."
@@ -91,6 +97,11 @@ def export(
     settings = settings or ExportSettings()
     out, data, model = Path(out), run.data, run.model
     graph = run.clicks(settings.before)
+    if settings.index != "none" and graph.num_users < _LEAST_QUERIES:
+        raise InputError(
+            f"Expected at least {_LEAST_QUERIES} users to measure an index with; found "
+            f"{graph.num_users}. Export without one (--index none): so few are searched exactly."
+        )
     with whole_folder(out) as partial:
         found = run.vectors(graph, device)
         # What is stored is what is ranked by: rounding comes first.
@@ -158,19 +169,21 @@ def _write_index(
     if settings.index == "none":
         return None
     items = items.float()
+    n = min(settings.n, len(items))
+    number = min(settings.queries, max(_LEAST_QUERIES, _PLACES // n))
     index = FaissIndex.build(items, settings.index, "ip", settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
-    chosen = torch.randperm(len(users), generator=generator)[: settings.queries]
+    chosen = torch.randperm(len(users), generator=generator)[:number]
     queries = users[chosen.to(users.device)].float()
     blocks = ItemBlocks.of(items)
-    tuning = tune(index, queries, exact_top(queries, blocks, settings.n), settings.recall)
+    tuning = tune(index, queries, exact_top(queries, blocks, n), settings.recall)
     # Who leaves out what was seen asks the index for longer lists, of which it finds less.
     few = seen.degree[chosen] <= MANY_SEEN
     chosen, queries = chosen[few], queries[few.to(queries.device)]
     options: dict[str, Any] = {"exclude": seen, "exclude_rows": chosen}
-    found = index.search(queries, settings.n, **options).items
+    found = index.search(queries, n, **options).items
     options["exclude"] = seen.to(queries.device)
-    exact = exact_top(queries, blocks, settings.n, **options).items.cpu()
+    exact = exact_top(queries, blocks, n, **options).items.cpu()
     return {
         **write_index(index, path),
         "tuning": tuning.to_dict(),
@@ -181,6 +194,4 @@ def _write_index(
 
 def _overlap(found: Tensor, exact: Tensor) -> float:
     """The share of the exact lists that was found."""
-    real = exact >= 0
-    hits = (exact[:, :, None] == found[:, None, :]).any(dim=2) & real
-    return float(hits.sum() / real.sum().clamp(min=1))
+    return float(is_listed(exact, found).sum() / (exact >= 0).sum().clamp(min=1))

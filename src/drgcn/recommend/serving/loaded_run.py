@@ -95,8 +95,13 @@ class LoadedRun:
         if before is None:
             return self.data.graph
         graph = self.data.graph.until(before)
+        first, last = self.data.graph.day_range
+        if before > last:
+            raise InputError(
+                f"Expected --day from {first + 1} to {last}, the days of the clicks; found "
+                f"{before}. Leave it out to use all clicks."
+            )
         if not graph.num_clicks:
-            first, last = self.data.graph.day_range
             raise InputError(
                 f"Expected clicks before day {before}; found none. Days go from {first} to {last}."
             )

@@ -57,13 +57,16 @@ def read_ids(path: Path, column: str | None = None) -> Any:
     return found
 
 
-def known_rows(lookup: IdLookup, ids: Any, skip_unknown: bool = False) -> tuple[Tensor, int]:
+def known_rows(
+    lookup: IdLookup, ids: Any, skip_unknown: bool = False, option: str = "skip_unknown"
+) -> tuple[Tensor, int]:
     """The rows of ids, and how many ids were left out because nobody knows them.
 
     Args:
         lookup: The ids that are known.
         ids: The ids wanted, a list or a pyarrow array.
         skip_unknown: Leave out unknown ids instead of refusing them.
+        option: What the caller calls that, for the message.
     """
     rows = lookup.rows(ids)
     unknown = np.flatnonzero(rows < 0)
@@ -72,7 +75,7 @@ def known_rows(lookup: IdLookup, ids: Any, skip_unknown: bool = False) -> tuple[
         more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
         raise InputError(
             f"Expected ids of users that the export knows; found {len(unknown):,} others: "
-            f"{', '.join(named)}{more}. Correct them, or skip them (skip_unknown)."
+            f"{', '.join(named)}{more}. Correct them, or skip them ({option})."
         )
     return torch.from_numpy(rows[rows >= 0]), len(unknown)
 

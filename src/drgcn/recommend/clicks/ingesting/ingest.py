@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_data import ClickData, write_manifest
 from drgcn.recommend.clicks.ingesting.attribute_writer import write_attributes
 from drgcn.recommend.clicks.ingesting.click_writer import write_clicks
@@ -81,6 +82,7 @@ def _ingest(
         own = tables[side]
         sources = [(events, getattr(settings, side)), *([] if own is None else [own])]
         maps[side] = IdMap.number(shop, f"{side}_map", sources)
+    _expect_attributes(tables, settings)
     days = EventDays.read(shop, events, settings) if settings.time is not None else None
     pairs = write_clicks(
         shop.batches(_sorted_events(events, maps, days, settings)),
@@ -102,6 +104,26 @@ def _ingest(
         days=(days.first, days.last) if days else None,
         day_zero=days.zero if days else "",
     )
+
+
+def _expect_attributes(
+    tables: dict[str, tuple[SourceTable, str] | None], settings: IngestSettings
+) -> None:
+    """Refuses options for attributes that no table has: a slip of the pen would go unseen."""
+    known = [
+        column
+        for own in tables.values()
+        if own is not None
+        for column in own[0].columns
+        if column != own[1]
+    ]
+    for option in ("numeric", "category", "ignore"):
+        if unknown := [name for name in getattr(settings, option) if name not in known]:
+            raise InputError(
+                f"Expected --{option} to name an attribute of "
+                f"{', '.join(map(repr, known)) or 'users or items, but no table has any'}; found "
+                f"{unknown[0]!r}."
+            )
 
 
 def _sorted_events(

@@ -61,6 +61,8 @@ class IngestReport:
             first, last = self.days
             zero = f", day 0 is {self.day_zero}" if self.day_zero else ""
             yield f"days {first} to {last} (times read as {self.time_unit}{zero})"
+            if first < 0 and self.day_zero:
+                yield f"warning: there are clicks before day 0, the first on day {first}"
         for side in (self.users, self.items):
             if side.columns:
                 kinds = [kind for _, kind in side.columns]
