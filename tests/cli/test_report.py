@@ -1,5 +1,6 @@
 """Reports, and folders with a damaged record among the others."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,48 @@ def test_a_folder_of_damaged_records_alone_has_nothing_to_report(call, tmp_path)
         code, _, error = call("report", "runs")
     assert code == 2
     assert "found none" in error
+
+
+def test_one_seed_has_a_mean_and_no_deviation(call, tmp_path):  # noqa: F811
+    call("train", "planted", "--seeds", "1", *TRAIN[4:], "--compare")
+    options = ("--html", "page.html", "--markdown", "tables.md", "--latex", "tex")
+    code, out, _ = call("report", "runs", *options)
+    assert code == 0
+    written = [path for path in tmp_path.rglob("*") if path.suffix in (".html", ".md", ".tex")]
+    assert len(written) > 4
+    for text in (out, *(path.read_text() for path in written)):
+        assert not re.search(r"(±|pm\$) nan", text)
+        assert "inf]" not in text
+    (row,) = (line for line in out.splitlines() if "| gcn (hidden" in line and "random" in line)
+    assert re.search(r"\| \d+\.\d \|", row)
+
+
+def test_a_missing_folder_and_a_file_are_told_apart(call, tmp_path):  # noqa: F811
+    code, _, error = call("report", "nowhere")
+    assert (code, "there is no folder nowhere" in error) == (2, True)
+    (tmp_path / "some.json").write_text("{}")
+    code, _, error = call("report", "some.json")
+    assert (code, "some.json is a file" in error, "--out" in error) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "words"),
+    [
+        ("--html", "file/page.html", "--html file/page.html cannot be written"),
+        ("--markdown", "runs", "runs is a folder"),
+        ("--latex", "file", "--latex file cannot be written"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(
+    call,  # noqa: F811
+    tmp_path,
+    option,
+    path,
+    words,
+):
+    call(*TRAIN)
+    (tmp_path / "file").write_text("")
+    code, out, error = call("report", "runs", option, path)
+    assert (code, out) == (2, "")
+    assert words in error
+    assert "Errno" not in error

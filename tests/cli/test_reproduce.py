@@ -3,6 +3,7 @@
 import functools
 import json
 import multiprocessing
+import re
 from dataclasses import replace
 
 import pytest
@@ -74,19 +75,22 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(call, tmp_path):
     assert code == 0
     assert "wine random gcn + dr [standard]" in out
     assert "2 of 2" in out
-    assert "2 cells of 1 tables take 4 jobs: 0 seeds are on record, 8 are to be trained" in out
-    assert "nothing to run for 1 cells of small: not built here" in out
+    assert "2 cells of 1 table, 4 jobs: 0 seeds on record, 8 to be trained in 4 jobs" in out
+    assert "nothing to run for 1 cell of small: not built here" in out
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_is_filled_and_the_wall_time_kept(call, tmp_path):
     code, out, error = call("small", "--jobs", "2", "--threads", "1")
     assert code == 0
-    assert "8 are to be trained in 4 jobs" in error
+    assert "8 to be trained in 4 jobs" in error
     assert "paper 86.8 ± 0.5" in out
     assert "(n=2)" in out
     assert "small: 2 of 3 cells filled" in out
-    assert "8 seeds of 4 jobs trained in" in out
+    (ending,) = (line for line in out.splitlines() if "trained in" in line)
+    assert re.fullmatch(
+        r"8 seeds of 4 jobs trained in \d+ s, 0 seeds on record before", ending
+    )  # the time once
     records = load_records(tmp_path / "results")
     assert {record.experiment.reweight for record in records} == {None, "dr", "static", "constant"}
     (kept,) = suites_in(tmp_path / "results")
@@ -97,10 +101,10 @@ def test_a_table_is_filled_and_the_wall_time_kept(call, tmp_path):
 
     code, out, error = call("small", "--seeds", "3", "--no-controls")
     assert code == 0
-    assert "4 seeds are on record, 2 are to be trained in 2 jobs" in error
+    assert "4 seeds on record, 2 to be trained in 2 jobs" in error
     code, out, _ = call("small", "--no-controls", "--seeds", "3")
     assert code == 0
-    assert "0 seeds of 0 jobs trained" in out
+    assert "nothing was left to train: 6 seeds on record before" in out
     assert "(n=3)" in out
     assert len(suites_in(tmp_path / "results")) == 2
 
@@ -137,17 +141,41 @@ def test_an_unknown_table_is_told_which_there_are():
 def test_data_that_is_not_at_hand_is_no_error_of_all(call):
     code, out, error = call("all", "--seeds", "1", "--no-controls", "--offline")
     assert code == 0
-    assert "not run, 1 jobs on reddit" in error
+    assert "not run, 1 job on reddit" in error
     assert "https://github.com/GraphSAINT" in error
-    assert "nothing to run for 1 cells of none: private" in error
+    assert "nothing to run for 1 cell of none: private" in error
     assert "small: 2 of 3 cells filled" in out
 
 
 @pytest.mark.parametrize("name", ["large", "none"])
-def test_a_table_of_which_nothing_can_be_run_is_exit_code_1(call, name):
-    code, _, error = call(name, "--offline")
-    assert code == 1
-    assert f"nothing can be run here for {name}" in error
+def test_a_table_of_which_nothing_can_be_run_is_exit_code_1(call, name, tmp_path):
+    code, out, error = call(name, "--offline")
+    assert (code, out) == (1, "")
+    assert error.endswith(f"nothing can be run here for {name}\n")
+    assert "trained" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_stays_if_nothing_can_be_run(call, tmp_path):
+    (tmp_path / "results").mkdir()
+    assert call("large", "--offline")[0] == 1
+    assert (tmp_path / "results").is_dir()
+
+
+def test_jobs_that_another_run_did_meanwhile_are_not_counted_as_own(call, monkeypatch, tmp_path):
+    def half(stock, out, run_jobs, **rest):
+        reports, ending = suite_run(stock, out, run_jobs, **rest)
+        # As of a job that waited for its lock, and then found all seeds on record.
+        return [reports[0], *(replace(one, trained=()) for one in reports[1:])], ending
+
+    suite_run = suite.run_suite
+    monkeypatch.setattr(suite, "run_suite", half)
+    code, out, _ = call("small", "--seeds", "1")
+    assert code == 0
+    (kept,) = suites_in(tmp_path / "results")
+    assert (kept.jobs, kept.jobs_of_others, kept.seeds_trained) == (1, 3, 1)
+    assert "1 seed of 1 job trained in" in out
+    assert "; 3 jobs done meanwhile by another run" in out
 
 
 def test_a_failing_cell_is_listed_and_the_rest_recorded(call, tmp_path):
@@ -170,7 +198,7 @@ def test_a_damaged_record_is_set_aside_and_its_seeds_run_again(call, tmp_path):
     code, _, error = call("small")
     assert code == 0
     assert "damaged record set aside" in error
-    assert "6 seeds are on record, 2 are to be trained in 1 jobs" in error
+    assert "6 seeds on record, 2 to be trained in 1 job" in error
     assert (folder / "damaged" / path.name).exists()
     assert without_times(folder) == before
 

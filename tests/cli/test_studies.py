@@ -51,6 +51,16 @@ def test_list_has_every_table_and_the_sum(call):
     assert "on record" not in out
 
 
+@pytest.mark.parametrize("width", [40, 80, 100])
+@pytest.mark.parametrize("more", [(), ("--results", ".")])
+def test_names_are_whole_in_any_width(call, monkeypatch, width, more):
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = call("list", *more)
+    names = [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")]
+    assert [name for name in names if name] == [*NAMES, "all"]
+    assert width < 80 or max(map(len, out.splitlines())) <= width
+
+
 def test_list_counts_what_is_on_record(call, request, tmp_path):
     results = request.config.rootpath / "results"
     found = json.loads(call("list", "--json", "--results", str(results))[1])
@@ -138,6 +148,23 @@ def test_validate_a_page_of_ones_own(call, tmp_path):
         path.write_text(PAGE.replace(old, new))
         code, _, err = call("validate", "full", "mine.toml")
         assert (code, words in err, "mine" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "row", "fine"),
+    [
+        *[("86.4", "", True), ("-86.4", "", False), ("186", "", False), ("100", "", True)],
+        *[("-0.2", ', quantity = "gain"', True), ("-101", ', quantity = "gain"', False)],
+        *[("186", ', quantity = "count"', True), ("1.04", ', quantity = "k1"', True)],
+    ],
+)
+def test_a_share_lies_between_nothing_and_all(call, tmp_path, number, row, fine):
+    grid = f'numbers = """\n | Cora\nGCN | {number}\n"""\n[columns]'
+    page = PAGE.replace("[columns]", grid).replace('norm = "layer"', f'norm = "layer"{row}')
+    (tmp_path / "mine.toml").write_text(page)
+    code, _, err = call("validate", "mine.toml")
+    assert code == (0 if fine else 2)
+    assert fine or ("row 'GCN', column 'Cora'" in err and number in err)
 
 
 def test_what_is_wrong_is_one_line_and_exit_code_two(tmp_path):

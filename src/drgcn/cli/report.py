@@ -28,6 +28,7 @@ def report(
 
     Example: drgcn report runs --html report.html
     """
+    from drgcn.cli.report_places import expect_file, expect_folder
     from drgcn.studies.paper.all_tables import paper_table_of, paper_tables
     from drgcn.studies.report.contents import contents
     from drgcn.studies.report.latex import write_latex
@@ -39,12 +40,14 @@ def report(
     pages = list(paper_tables().values()) if table is None else [paper_table_of(table)]
     found = load_records(records)
     if not found:
-        raise InputError(
-            f"Expected run records (*.json) in {records}; found none. Train some: drgcn train "
-            f"planted --compare --out {records}"
-        )
+        raise InputError(_found_none(records))
     if table is not None:
         found = records_of_table(found, pages[0])
+    for option, path in (("--html", html), ("--markdown", markdown)):
+        if path is not None:
+            expect_file(option, path)
+    if latex is not None:
+        expect_folder("--latex", latex)
     whole = contents(found, pages, records)
     print("\n".join(whole.findings))
     shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")
@@ -59,3 +62,21 @@ def report(
     ):
         if path:
             print(f"\n{path}")
+
+
+def _found_none(records: Path) -> str:
+    """Why there is nothing to report, and what to do."""
+    expected = "Expected a folder of run records (*.json)"
+    if records.is_file():
+        return (
+            f"{expected}; {records} is a file: give the folder that it lies in, {records.parent}"
+        )
+    if not records.exists():
+        return (
+            f"{expected}; there is no folder {records}: give another, or train some: drgcn train "
+            f"planted --compare --out {records}"
+        )
+    return (
+        f"{expected}; found none in {records}. Train some: drgcn train planted --compare --out "
+        f"{records}"
+    )

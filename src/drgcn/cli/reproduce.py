@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,13 +81,15 @@ def reproduce(
         if dry_run:
             print_plan(request, _stock(request, out, data_root, offline=True))
             raise typer.Exit(0)
+        if not request.jobs:
+            _say_that_nothing_can_be_run(request)
+            raise typer.Exit(1)
         runner: ProcessRunner | RayRunner = ProcessRunner(jobs, threads)
         if ray_address is not None:
             from drgcn.studies.reproduce.ray_runner import RayRunner
 
             runner = RayRunner.at(ray_address, jobs, threads, device)
             where = runner.device
-        use_folder(out)
         code = _run(request, runner, out, where, data_root, offline, (start, started))
     except KeyboardInterrupt:
         code = 130
@@ -107,7 +110,9 @@ def _run(
     """Runs what is missing, prints the tables, keeps the wall time; returns the exit code."""
     from drgcn.cli.reproduce_words import (
         counts,
+        print_ending,
         print_failures,
+        print_stuck,
         print_tables,
         print_unrunnable,
     )
@@ -115,13 +120,22 @@ def _run(
     from drgcn.studies.reproduce.progress_view import ProgressView
     from drgcn.studies.reproduce.suite import run_suite, where_it_ran
     from drgcn.studies.reproduce.suite_record import SuiteRecord
-    from drgcn.studies.reproduce.time_left import duration_words
 
+    new = not out.exists()
+    use_folder(out)
     for line in set_aside_damaged(out):
         print(line, file=sys.stderr)
     stock = _stock(request, out, data_root, offline=offline)
-    print(counts(request, stock), file=sys.stderr)
+    if stock.todo or stock.done:
+        print(counts(request, stock), file=sys.stderr)
     print_unrunnable(request, stock, error=True)
+    stuck = request.stuck(stock)
+    if not stock.todo and not stock.done:
+        print_stuck(stuck)
+        if new:
+            with suppress(OSError):  # another run may have come to use it
+                out.rmdir()
+        return 1
     with ProgressView(stock.todo) as view:
         reports, ending = run_suite(
             stock, out, runner, view=view, data_root=data_root, device=device
@@ -129,6 +143,7 @@ def _run(
     wall = time.perf_counter() - began[0]
     trained = [report for report in reports if report.trained]
     failed = sum(report.error is not None for report in reports)
+    own = sum(bool(report.trained) or report.error is not None for report in reports)
     record = SuiteRecord(
         started=began[1].isoformat(),
         ending=ending,
@@ -139,7 +154,8 @@ def _run(
         threads=runner.threads_each,
         wall_seconds=round(wall, 3),
         job_seconds=round(sum(report.seconds for report in reports), 3),
-        jobs=len(reports),
+        jobs=own,
+        jobs_of_others=len(reports) - own,
         failed=failed,
         cells=request.cells_of(report.job.key for report in trained),
         seeds_trained=sum(len(report.trained) for report in trained),
@@ -158,15 +174,19 @@ def _run(
     if ending == "interrupted":
         return 130
     print_tables(request.tables, _results(stock, out))
-    print(
-        f"{record.seeds_trained:,} seeds of {len(trained)} jobs trained in "
-        f"{duration_words(wall)} ({wall:.1f} s), {record.seeds_recorded:,} were on record"
-    )
+    print_ending(record)
     print_failures(reports)
-    stuck = request.stuck(stock)
-    if stuck:
-        print(f"nothing can be run here for {', '.join(stuck)}", file=sys.stderr)
+    print_stuck(stuck)
     return 1 if failed or stuck else 0
+
+
+def _say_that_nothing_can_be_run(request: Request) -> None:
+    from drgcn.cli.reproduce_words import print_stuck, print_unrunnable
+    from drgcn.studies.reproduce.stock import Stock
+
+    nothing = Stock((), (), ())
+    print_unrunnable(request, nothing, error=True)
+    print_stuck(request.stuck(nothing))
 
 
 def _stock(request: Request, out: Path, data_root: Path | None, *, offline: bool) -> Stock:

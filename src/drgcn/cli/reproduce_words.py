@@ -12,8 +12,11 @@ from rich.table import Table
 from drgcn.studies.paper.paper_table import PaperTable
 from drgcn.studies.reproduce.filled_table import Results, filled_cells
 from drgcn.studies.reproduce.job_report import JobReport
+from drgcn.studies.reproduce.many import many
 from drgcn.studies.reproduce.request import Request
 from drgcn.studies.reproduce.stock import Stock
+from drgcn.studies.reproduce.suite_record import SuiteRecord
+from drgcn.studies.reproduce.time_left import duration_words
 
 
 def print_plan(request: Request, stock: Stock) -> None:
@@ -34,9 +37,10 @@ def counts(request: Request, stock: Stock) -> str:
     """The plan in one sentence."""
     cells = request.cells_of(planned.job.key for planned in (*stock.todo, *stock.done))
     return (
-        f"{cells} cells of {len(request.tables)} tables take "
-        f"{len(stock.todo) + len(stock.done)} jobs: {stock.recorded_seeds:,} seeds are on "
-        f"record, {stock.missing_seeds:,} are to be trained in {len(stock.todo)} jobs."
+        f"{many(cells, 'cell')} of {many(len(request.tables), 'table')}, "
+        f"{many(len(stock.todo) + len(stock.done), 'job')}: "
+        f"{many(stock.recorded_seeds, 'seed')} on record, {stock.missing_seeds:,} to be trained "
+        f"in {many(len(stock.todo), 'job')}."
     )
 
 
@@ -45,10 +49,10 @@ def print_unrunnable(request: Request, stock: Stock, *, error: bool = False) -> 
     stream = sys.stderr if error else sys.stdout
     for dataset, reason in stock.reasons.items():
         jobs = sum(planned.job.experiment.dataset == dataset for planned in stock.absent)
-        print(f"not run, {jobs} jobs on {dataset}: {reason}", file=stream)
+        print(f"not run, {many(jobs, 'job')} on {dataset}: {reason}", file=stream)
     for reason, places in request.unrunnable.items():
         names = ", ".join(dict.fromkeys(table.name for table, _ in places))
-        print(f"nothing to run for {len(places)} cells of {names}: {reason}", file=stream)
+        print(f"nothing to run for {many(len(places), 'cell')} of {names}: {reason}", file=stream)
 
 
 def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
@@ -69,13 +73,34 @@ def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
                 words.append("\n".join(filter(None, [filled.get((row, column), ""), paper])))
             table.add_row(escape(row), *words)
         console.print(table)
-        print(f"{paper_table.name}: {len(filled)} of {len(paper_table.cells)} cells filled")
+        print(
+            f"{paper_table.name}: {len(filled)} of {many(len(paper_table.cells), 'cell')} filled"
+        )
+
+
+def print_ending(record: SuiteRecord) -> None:
+    """What was trained, in what time, and what was there before."""
+    before = f"{many(record.seeds_recorded, 'seed')} on record before"
+    others = ""
+    if record.jobs_of_others:
+        others = f"; {many(record.jobs_of_others, 'job')} done meanwhile by another run"
+    if not record.jobs:
+        print(f"nothing was left to train: {before}{others}")
+        return
+    jobs, time = many(record.jobs, "job"), duration_words(record.wall_seconds)
+    print(f"{many(record.seeds_trained, 'seed')} of {jobs} trained in {time}, {before}{others}")
+
+
+def print_stuck(tables: Sequence[str]) -> None:
+    """Names tables of which nothing at all can be run here."""
+    if tables:
+        print(f"nothing can be run here for {', '.join(tables)}", file=sys.stderr)
 
 
 def print_failures(reports: Sequence[JobReport]) -> None:
     """A short list of what failed."""
     failed = [report for report in reports if report.error is not None]
     if failed:
-        print(f"{len(failed)} of {len(reports)} jobs failed:", file=sys.stderr)
+        print(f"{len(failed)} of {many(len(reports), 'job')} failed:", file=sys.stderr)
     for report in failed:
         print(f"  {report.job.name}: {report.error}", file=sys.stderr)

@@ -27,9 +27,6 @@ Results = Annotated[
 @app.command("list")
 def list_tables(results: Results = None, json: Json = False) -> None:
     """List the tables: numbers printed, cells that can be run, and those on record."""
-    from rich.console import Console
-    from rich.table import Table
-
     from drgcn.studies.paper.all_tables import paper_tables
     from drgcn.studies.paper.table_counts import table_counts
 
@@ -38,16 +35,9 @@ def list_tables(results: Results = None, json: Json = False) -> None:
     if json:
         print(jsonlib.dumps([one.to_dict() for one in counts]))
         return
-    shown = Table("name", "paper", "what it shows", show_footer=True)
-    heads = ["printed", "can be run", "need data"]
-    for head in heads + (["on record", "all seeds"] if results is not None else []):
-        shown.add_column(head, justify="right")
-    for one in counts:
-        shown.add_row(one.name, str(one.number or ""), one.title, *map(str, one.cells))
-    totals = [str(sum(column)) for column in zip(*(one.cells for one in counts), strict=True)]
-    for column, words in zip(shown.columns, ["all", "", "", *totals], strict=True):
-        column.footer = words
-    Console().print(shown)
+    from drgcn.cli.studies_list import print_list
+
+    print_list(counts)
 
 
 @app.command("show")

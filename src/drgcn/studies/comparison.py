@@ -25,6 +25,11 @@ class Summary:
     best_epoch: float
     k: tuple[float, ...]
 
+    def words(self, digits: int) -> str:
+        """``86.8 ± 0.5``; of one seed the mean alone, which has no deviation."""
+        spread = "" if math.isnan(self.std) else f" ± {self.std:.{digits}f}"
+        return f"{self.mean:.{digits}f}{spread}"
+
 
 def k_words(values: Sequence[float | None]) -> str:
     """K of every layer, to two digits however small; a dash where it is undefined."""
@@ -52,7 +57,8 @@ class Gain:
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+        bounds = f" [{self.low:+.2f}, {self.high:+.2f}]" if math.isfinite(self.low) else ""
+        return f"{self.mean:+.2f}{bounds}"
 
 
 def summarize(results: Results) -> Summary:

@@ -39,6 +39,12 @@ def test_suites_show_their_wall_time(tmp_path):
     )
 
 
+def test_jobs_of_others_are_told_apart(tmp_path):
+    replace(SUITE, failed=0, jobs_of_others=2).save(tmp_path)
+    (row,) = suite_table(readable_suites(tmp_path)).rows
+    assert row[6] == "40, 2 more by others"
+
+
 def test_a_damaged_suite_is_named_and_hides_no_other(tmp_path):
     SUITE.save(tmp_path)
     (tmp_path / "suites" / "cut.json").write_text("{")

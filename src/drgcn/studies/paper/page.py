@@ -7,6 +7,7 @@ A cell is what ``[all]``, its column and its row say together, the later before 
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +16,15 @@ from drgcn.errors import InputError
 from drgcn.studies.paper.cell_settings import CellSettings
 from drgcn.studies.paper.grid import Grid
 from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.paper.table_cell import TableCell
+from drgcn.studies.paper.printed_number import PrintedNumber
+from drgcn.studies.paper.table_cell import Quantity, TableCell
 
 _PAGE: Final[dict[str, type]] = {
     **{"number": int, "title": str, "label": str, "unit": str, "about": str, "seeds": int},
     **{"numbers": str, "rows": dict, "columns": dict, "all": dict, "notes": list},
 }
+_SHARE: Final = (0, 100)  # percent
+_BOUNDS: Final = {"test": _SHARE, "recall": _SHARE, "rate": _SHARE, "gain": (-100, 100)}
 _PRINTS_NONE: Final = "the paper prints no number here"
 
 
@@ -76,6 +80,9 @@ def _cell(
 ) -> TableCell:
     printed = None if grid is None else grid.at(row, column)
     absent = grid is not None and printed is None
+    quantity: Quantity = settings.get("quantity") or "test"
+    if printed is not None:
+        _expect_possible(printed, quantity)
     reason = _PRINTS_NONE if absent else settings.get("reason")
     return TableCell(
         row=row,
@@ -84,12 +91,22 @@ def _cell(
         job=settings.recipe() if reason is None else None,
         reason=reason or settings.get("needs"),
         note=note,
-        quantity=settings.get("quantity") or "test",
+        quantity=quantity,
         dataset=settings.get("dataset"),
         split=settings.get("split"),
         label=settings.label,
         stand_in=None if absent else settings.get("stand_in"),
     )
+
+
+def _expect_possible(printed: PrintedNumber, quantity: str) -> None:
+    """Refuses a share of more than all or less than nothing: a slip of whoever typed the page."""
+    low, high = _BOUNDS.get(quantity, (-math.inf, math.inf))
+    if not low <= printed.mean <= high:
+        raise InputError(
+            f"Expected a number from {low} to {high} ({quantity}, in percent); found "
+            f"{printed.text}: correct it, or say with quantity what else it is"
+        )
 
 
 def _notes(

@@ -66,7 +66,7 @@ def _cells(
         place = (record.data["name"], record.data["split"])
         name = names.setdefault(place, data_name(record))
         summary = summarize(seeds)
-        words = f"{summary.mean:.1f} ± {summary.std:.1f}"
+        words = summary.words(1)
         if data_name(record) != name:
             words += f" [{', '.join(data_remarks(record))}]"
         ours[*place, record.experiment.label] = words

@@ -82,7 +82,7 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[st
     summary = summarize(seeds)
     return (
         record.experiment.label,
-        f"{summary.mean:.2f}" + (f" ± {summary.std:.2f}" if summary.seeds > 1 else ""),
+        summary.words(2),
         published_cell(record),
         "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
         k_words(summary.k),

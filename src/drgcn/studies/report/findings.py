@@ -9,6 +9,7 @@ from drgcn.studies.report.gate_test_table import count_words
 from drgcn.studies.report.gate_tests import GateTest
 from drgcn.studies.report.paper_section import JudgedTable
 from drgcn.studies.report.tables import merge
+from drgcn.studies.reproduce.many import many
 from drgcn.studies.run_record import RunRecord
 
 
@@ -32,8 +33,8 @@ def size_words(records: Sequence[RunRecord]) -> str:
     models = {record.experiment.model for record, _ in rows}
     seeds = sum(len(seeds) for _, seeds in rows)
     return (
-        f"{_many(seeds, 'trained network')}: {_many(len(rows), 'experiment')} with "
-        f"{_many(len(models), 'model')} on {_many(len(sets), 'dataset')}."
+        f"{many(seeds, 'trained network')}: {many(len(rows), 'experiment')} with "
+        f"{many(len(models), 'model')} on {many(len(sets), 'dataset')}."
     )
 
 
@@ -43,21 +44,21 @@ def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
     printed = [one for one in trained if one.cell.printed is not None]
     count = count_verdicts(printed)
     comparable = count["reproduced"] + count["above"] + count["below"]
+    verbs = {name: "was" if number == 1 else "were" for name, number in count.items()}
     words = [
         f"Of {len(printed)} results that the paper prints, each as often as it is printed, "
-        f"{comparable} can be compared: {count['reproduced']} are reproduced, {count['above']} of "
-        f"ours lie above and {count['below']} below. {count['not comparable']} were run on other "
-        f"data, on another machine or with fewer seeds, and {count['not run']} were not run. If "
+        f"{comparable} can be compared: {count['reproduced']} "
+        f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['above']} of "
+        f"ours {'lies' if count['above'] == 1 else 'lie'} above and {count['below']} below. "
+        f"{count['not comparable']} {verbs['not comparable']} run on other "
+        f"data, on another machine or with fewer seeds, and {count['not run']} "
+        f"{verbs['not run']} not run. If "
         f"every number were equal in truth, one interval in twenty would still miss it."
     ]
     data = [one for table in judged if table.counts_data for one in table.found]
     if counted := [one for one in data if one.values]:
         words.append(_data_words(counted, len(data)))
     return words
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:

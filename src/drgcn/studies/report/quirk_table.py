@@ -30,7 +30,7 @@ def quirk_table(records: Sequence[RunRecord]) -> str:
         record, seeds = row
         summary, base = summarize(seeds), plain.get(_family(row), row)
         cells = [data_name(record), record.experiment.label, _words(record)]
-        cells += [f"{summary.val_mean:.2f}", f"{summary.mean:.2f} ± {summary.std:.2f}"]
+        cells += [f"{summary.val_mean:.2f}", summary.words(2)]
         cells += ["" if base is row else str(gain(seeds, base[1]))]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -18,7 +18,8 @@ _HEADS: Final = (
 )
 _NOTES: Final = (
     "From the start of the command to its end, with loading, start-up and writing. A suite that "
-    "found seeds on record did not train them: compare those that found none.",
+    "found seeds on record did not train them: compare those that found none, and "
+    "of which others did no jobs.",
 )
 
 
@@ -43,6 +44,7 @@ def readable_suites(folder: Path | None) -> list[SuiteRecord]:
 def _row(suite: SuiteRecord) -> tuple[str, ...]:
     only = [f"{name} {' '.join(values)}" for name, values in suite.only.items() if values]
     failed = f", {suite.failed} failed" if suite.failed else ""
+    failed += f", {suite.jobs_of_others} more by others" if suite.jobs_of_others else ""
     return (
         *(", ".join([" ".join(suite.tables), *only]), suite.started[:16].replace("T", " ")),
         *(duration(suite.wall_seconds), f"{suite.cells:,}", f"{suite.seeds_trained:,}"),

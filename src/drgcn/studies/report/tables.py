@@ -155,8 +155,7 @@ def scaled_as_published(record: RunRecord) -> bool:
 
 
 def _accuracy(seeds: dict[int, SeedResult], digits: int = 1) -> str:
-    summary = summarize(seeds)
-    return f"{summary.mean:.{digits}f} ± {summary.std:.{digits}f}"
+    return summarize(seeds).words(digits)
 
 
 def _is_plain(record: RunRecord) -> bool:

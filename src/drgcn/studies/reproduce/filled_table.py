@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -41,8 +40,7 @@ def _words(cell: TableCell, results: Results) -> str:
     number = f"n={summary.seeds}"
     match cell.quantity:
         case "test":
-            std = "" if math.isnan(summary.std) else f" ± {summary.std:.2f}"
-            return f"{summary.mean:.2f}{std} ({number})"
+            return f"{summary.words(2)} ({number})"
         case "k1" | "k2" if len(summary.k) >= int(cell.quantity[1]):
             return f"{summary.k[int(cell.quantity[1]) - 1]:.2f} ({number})"
         case "gain":

@@ -29,12 +29,14 @@ class SuiteRecord:
         threads: CPU threads of each.
         wall_seconds: From the start of the command to its end.
         job_seconds: The jobs' own seconds, added up.
-        jobs: Jobs that were run, failed ones included.
+        jobs: Jobs that this suite ran itself, failed ones included.
         failed: Jobs that failed.
         cells: Cells of the tables that the jobs which trained something belong to.
         seeds_trained: Seeds trained, over all jobs.
         seeds_recorded: Seeds that were on record before.
         environment: Versions and hardware.
+        jobs_of_others: Jobs of the plan that another suite on the same folder did meanwhile: the
+            wall time is not that of the whole plan then.
     """
 
     started: str
@@ -52,6 +54,7 @@ class SuiteRecord:
     seeds_trained: int
     seeds_recorded: int
     environment: dict[str, Any]
+    jobs_of_others: int = 0
 
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
