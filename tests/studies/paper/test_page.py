@@ -17,7 +17,7 @@ seeds = 4
 numbers = """
      | One        | Two
 GCN  | 81.5 ± 0.3 | -
-Dr   | 82.0       | 7,000
+Dr   | 82.0       | 70.05
 """
 
 [all]
@@ -65,7 +65,7 @@ def test_a_cell_is_what_all_its_column_and_its_row_say(page):
     two = table.cell("Dr", "Two")
     assert two.job.experiment == Experiment("cora", "full", reweight="dr", lr=1, epochs=30)
     assert two.job.normalize == "none"
-    assert (two.printed.mean, two.note, one.note) == (7000, "first. second.", None)
+    assert (two.printed.mean, two.note, one.note) == (70.05, "first. second.", None)
     absent = table.cell("GCN", "Two")
     assert (absent.printed, absent.job, absent.note) == (None, None, "first.")
     assert absent.reason == "the paper prints no number here"
@@ -108,8 +108,8 @@ def test_own_data_is_given_by_its_path(page, tmp_path):
         ("title =", "title", "is no TOML"),
         ("| Two", "| Three", "columns One, Two, in this order; found One, Three"),
         ("GCN  |", "GAT  |", "rows GCN, Dr, in this order; found GAT, Dr"),
-        (" | 7,000", "", "Expected 2 numbers in row 'Dr'; found 1"),
-        ("7,000", "seven", "Expected a number such as 86.8 ± 0.5"),
+        (" | 70.05", "", "Expected 2 numbers in row 'Dr'; found 1"),
+        ("70.05", "seven", "Expected a number such as 86.8 ± 0.5"),
         ("lr = 1", "Lr = 1", "row 'Dr', column 'One': Expected settings out of"),
         ("lr = 1", 'lr = "fast"', "Expected lr to be a number; found 'fast'"),
         ("lr = 1", "epochs = 1.5", "Expected epochs to be a whole number; found 1.5"),

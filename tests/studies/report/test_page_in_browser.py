@@ -103,6 +103,22 @@ def test_a_page_whose_tables_do_not_scroll_would_be_wider(page, tmp_path):
     assert measured(text, tmp_path)[1] > PHONE
 
 
+def test_verdicts_are_seen_whole_on_a_desktop(page, tmp_path):
+    judged = "tr.reproduced, tr.above, tr.below, tr.not-comparable"
+    script = f"""<script>
+    const boxes = [...document.querySelectorAll('.box')].filter(
+      box => box.querySelector('{judged}') && box.clientWidth);
+    const wide = boxes.filter(box => box.scrollWidth > box.clientWidth);
+    document.title = [boxes.length, ...wide.map(box => box.getAttribute('aria-label'))].join(';');
+    </script></body>"""
+    copy = tmp_path / "desktop.html"
+    copy.write_text(page.read_text().replace("</body>", script))
+    out = browse(copy, tmp_path, "--dump-dom", "--window-size=1200,1200")
+    count, *wide = re.search(r"<title>([^<]*)</title>", out)[1].split(";")
+    assert int(count) > 3
+    assert wide == []
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 2000), (600, 1200)])
 def test_a_screenshot_shows_something(page, tmp_path, width, height):
     shot = tmp_path / "shot.png"
