@@ -21,7 +21,7 @@ print(f"{data.graph.num_clicks:,} clicks, to find: {split.name}")
 
 for gate in (None, "dr"):
     model = build_sage(data, split.train, fan_outs=(5, 5), gate=gate)
-    train(model, data, split.train, TrainSettings(steps=30, batch_size=512, lr=0.01))
+    train(model, data, split.train, TrainSettings(steps=15, batch_size=512, lr=0.01))
     run = LoadedRun(model, {"day": 12}, data)
     report = evaluate(*run.vectors(split.train), split, n=50)
     recall, popular = report.model["all"]["recall"], report.popularity["all"]["recall"]

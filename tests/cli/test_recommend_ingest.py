@@ -97,6 +97,7 @@ def test_lines_and_known_sets(call, tmp_path):  # noqa: F811
     assert (code, "train_without_valid.txt" in error) == (2, True)
 
 
+@pytest.mark.slow
 def test_bad_input_ends_in_one_sentence_and_code_two(shop):
     _, words = shop
     program = [sys.executable, "-W", "ignore", "-c", "import drgcn.cli; drgcn.cli.main()"]

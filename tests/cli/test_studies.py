@@ -167,6 +167,7 @@ def test_a_share_lies_between_nothing_and_all(call, tmp_path, number, row, fine)
     assert fine or ("row 'GCN', column 'Cora'" in err and number in err)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_one_line_and_exit_code_two(tmp_path):
     (tmp_path / "mine.toml").write_text(PAGE.replace('"gcn"', '"gnc"'))
     command = [sys.executable, "-c", "from drgcn.cli import main; main()"]

@@ -218,14 +218,13 @@ def test_content_is_pinned() -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        pytest.param(
-            {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}, marks=pytest.mark.slow
-        ),
+        {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
         # Another machine: older kernels of the matrix library, and numpy without wide vectors.
-        pytest.param({"OPENBLAS_CORETYPE": "Nehalem"}, marks=pytest.mark.slow),
+        {"OPENBLAS_CORETYPE": "Nehalem"},
         {"NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX X86_V3 X86_V4"},
     ],
 )
+@pytest.mark.slow
 def test_threads_and_machines_change_no_bit(environment: dict[str, str]) -> None:
     assert _digest(**environment) == DIGEST
 

@@ -92,6 +92,7 @@ run(experiment, data, range(8), Path(sys.argv[1]), checkpoint_every=0.05)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.slow
 def test_a_program_killed_at_any_instant_comes_to_the_same_record(tmp_path):
     def start(folder):
         return subprocess.Popen([sys.executable, "-c", KILLED, str(folder)])

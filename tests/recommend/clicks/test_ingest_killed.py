@@ -45,7 +45,7 @@ def loads(path):
     ("place", "when"),
     [
         pytest.param("write_clicks", "before", marks=pytest.mark.slow),
-        ("write_clicks", "after"),
+        pytest.param("write_clicks", "after", marks=pytest.mark.slow),
         pytest.param("write_attributes", "after", marks=pytest.mark.slow),
         ("write_manifest", "before"),
     ],

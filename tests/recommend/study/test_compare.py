@@ -23,6 +23,7 @@ def facts(folder):
     return {record.file_name: settled(record) for record in read_records(folder)}
 
 
+@pytest.mark.slow
 def test_at_once_or_in_two_goes(tmp_path):
     data = timed()
     compare(data, SMALL, tmp_path / "a", gates=("none", "dr"), seeds=(0, 1))

@@ -15,6 +15,7 @@ def check(*words):
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_parameters_and_columns_are_those_of_the_code():
     done = check()
     assert done.returncode == 0, done.stderr

@@ -105,6 +105,7 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path):
     process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_nothing_half_written(tmp_path, uninterrupted):
     process = start(tmp_path, 1)
     for _ in range(6):  # by then something has been trained

@@ -153,6 +153,7 @@ def dying(marker, deaths):
     [pytest.param(True, id="shared-folder", marks=pytest.mark.slow), False],
     ids=lambda shared: None if shared else "folders-apart",
 )
+@pytest.mark.slow
 def test_a_killed_process_changes_nothing(shared, runner, home, tmp_path, uninterrupted):
     out = tmp_path / "out"
     task = dying(tmp_path / "died", deaths=1)

@@ -95,6 +95,7 @@ def test_rows_are_compared_tuned_with_tuned(made):
         assert (found["low"], found["high"]) == pytest.approx((by_hand.low, by_hand.high))
 
 
+@pytest.mark.slow
 def test_searching_on_after_a_look_at_the_test_nodes_is_told(made, tmp_path):
     report, *_ = made(2)
     write_report(report, tmp_path)

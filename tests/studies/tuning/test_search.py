@@ -50,6 +50,7 @@ def test_the_same_seed_gives_the_same_trials(searched):
     assert len({json.dumps(params) for params, _ in history(first)}) > 8
 
 
+@pytest.mark.slow
 def test_a_search_in_pieces_has_the_trials_of_one_in_one_go(searched):
     """Thirteen, for after ten TPE draws from what it has seen."""
     whole = searched("whole")
