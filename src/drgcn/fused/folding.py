@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drgcn.fused.lanes import with_lanes
 from drgcn.triton_available import triton_available
 
 if triton_available():
@@ -45,7 +46,7 @@ class _ScaledRows(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> tuple[Tensor, int]:
-        return _ScaledRows.apply(*_lanes(info, in_dims, values)), 0
+        return _ScaledRows.apply(*with_lanes(info, in_dims, values)), 0
 
 
 class _Gradient(torch.autograd.Function):
@@ -62,11 +63,4 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> Any:
-        return _Gradient.apply(*_lanes(info, in_dims, values)), (0, 0)
-
-
-def _lanes(info: Any, in_dims: tuple[int | None, ...], values: tuple[Tensor, ...]) -> list[Tensor]:
-    return [
-        v.expand(info.batch_size, *v.shape) if dim is None else v.movedim(dim, 0)
-        for v, dim in zip(values, in_dims, strict=True)
-    ]
+        return _Gradient.apply(*with_lanes(info, in_dims, values)), (0, 0)

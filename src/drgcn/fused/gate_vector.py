@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drgcn.fused.lanes import with_lanes
 from drgcn.triton_available import triton_available
 
 if triton_available():
@@ -58,7 +59,7 @@ class _GateVector(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
-        return _GateVector.apply(*_lanes(info, in_dims, arguments)), (0, 0)
+        return _GateVector.apply(*with_lanes(info, in_dims, arguments)), (0, 0)
 
 
 def gate_gradients(
@@ -97,15 +98,8 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
-        return _Gradient.apply(*_lanes(info, in_dims, arguments)), (0,) * 5
+        return _Gradient.apply(*with_lanes(info, in_dims, arguments)), (0,) * 5
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix @ vector[..., None])[..., 0]
-
-
-def _lanes(info: Any, in_dims: tuple[int | None, ...], values: tuple[Tensor, ...]) -> list[Tensor]:
-    return [
-        v.expand(info.batch_size, *v.shape) if dim is None else v.movedim(dim, 0)
-        for v, dim in zip(values, in_dims, strict=True)
-    ]

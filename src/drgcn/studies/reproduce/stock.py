@@ -112,7 +112,7 @@ def _facts(job: Job, root: Path | None, offline: bool) -> dict[str, Any] | str |
             )
         except MissingDataError as error:
             return str(error)
-        except Exception:
+        except Exception:  # the job will fail with it, and be recorded with its traceback
             return None
     found: dict[str, Any] = data.dataset.to_dict()
     return found
