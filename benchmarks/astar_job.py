@@ -61,7 +61,8 @@ def main() -> None:
         for gate in args.gates:
             found = facts | run(data, split, gate, seed, args)
             found["seconds"] = {"generate": generated} | found["seconds"]
-            path = args.out / f"astar-{args.fraction:g}-{gate}-seed-{seed}.json"
+            name = f"astar-{args.fraction:g}-lr-{args.lr:g}-{gate}-seed-{seed}.json"
+            path = args.out / name
             path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
             print(path, json.dumps({k: found[k] for k in ("seconds", "recall")}), flush=True)
 
