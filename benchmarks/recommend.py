@@ -2,7 +2,7 @@
 
 On synthetic `astar` clicks of several sizes: drawing them, sampled neighbours a second, a training
 step with each gate, all embeddings, and the exact 50 best items of users, beside a plain matrix
-product with topk. One row per size and stage.
+product with topk and, on CPU, faiss Flat. One row per size and stage.
 
     python benchmarks/recommend.py --device cuda --fraction 0.1 0.3 1
     python benchmarks/recommend.py --device cpu --fraction 0.001 0.003 0.01
@@ -14,6 +14,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -26,7 +27,7 @@ from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.positives import Positives
 from drgcn.recommend.model.sage_objective import SAGEObjective
 from drgcn.recommend.model.train_settings import TrainSettings
-from drgcn.recommend.retrieval import ItemBlocks, exact_top
+from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, exact_top
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.sampling import draw_neighbors
 
@@ -101,6 +102,10 @@ def stages(fraction: float, device: torch.device, args: argparse.Namespace) -> I
     few = queries[: max(args.users // 64, 256)]
     _, seconds = timed(lambda: plain(few, items), device)
     yield row("matrix product and topk", "users", few.size(0), seconds)
+    if device.type == "cpu" and find_spec("faiss"):
+        flat = FaissIndex.build(items, "flat")
+        _, seconds = timed(lambda: flat.search(few, 50), device)
+        yield row("faiss Flat", "users", few.size(0), seconds)
 
 
 def trainer(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+GATES = ("none", "constant", "static", "dr")
 FOLDER = Path(__file__).parent.parent / "results" / "recommend"
 
 
@@ -28,20 +29,37 @@ def speed_words() -> str:
 
 
 def recall_table() -> str:
-    """Recall of every run, with its interval over users."""
-    lines = ["| size | gate | seed | epochs | Recall@50 in % [95 %] | warm | cold | popularity |"]
-    lines.append("|---" * 8 + "|")
-    for run in sorted(_runs(), key=lambda run: (-run["fraction"], run["gate"], run["seed"])):
+    """Recall of every run with its interval over users, and the distance to no gate."""
+    header = ("size", "learning rate", "gate", "seed", "Recall@50 in % [95 %]", "against none")
+    lines = [" | ".join(("", *header, "warm", "cold", "popularity", "")).strip(), "|---" * 9 + "|"]
+    runs = sorted(_runs(), key=_order)
+    plain = {_pair(run): run for run in runs if run["gate"] == "none"}
+    for run in runs:
         found, popular = run["recall"]["model"], run["recall"]["popularity"]["all"]["recall"]
         every = found["all"]["recall"]
         low, high = 100 * every["low"], 100 * every["high"]
+        base = plain.get(_pair(run))
+        far = "" if base is None or base is run else f"{_percent(run) - _percent(base):+.2f}"
         lines.append(
-            f"| {run['fraction']:g} | {run['gate']} | {run['seed']} "
-            f"| {run['settings']['epochs']:g} | {100 * every['mean']:.2f} [{low:.2f}, {high:.2f}] "
+            f"| {run['fraction']:g} | {run['settings']['lr']:g} | {run['gate']} | {run['seed']} "
+            f"| {100 * every['mean']:.2f} [{low:.2f}, {high:.2f}] | {far} "
             f"| {100 * found['warm']['recall']['mean']:.2f} "
             f"| {100 * found['cold']['recall']['mean']:.2f} | {100 * popular['mean']:.2f} |"
         )
     return "\n".join(lines)
+
+
+def _pair(run: dict[str, Any]) -> tuple[float, float, int]:
+    return run["fraction"], run["settings"]["lr"], run["seed"]
+
+
+def _order(run: dict[str, Any]) -> tuple[float, float, int, int]:
+    fraction, rate, seed = _pair(run)
+    return -fraction, rate, seed, GATES.index(run["gate"])
+
+
+def _percent(run: dict[str, Any]) -> float:
+    return 100 * float(run["recall"]["model"]["all"]["recall"]["mean"])
 
 
 def _runs() -> list[dict[str, Any]]:

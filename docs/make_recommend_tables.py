@@ -23,11 +23,8 @@ SHOWN = (
     *("split", "days", "n", "exclude_seen", "batch_size", "negatives", "fan_outs", "user_ids"),
     *("item_ids", "epochs_max", "every", "patience", "lr", "loss", "protocol"),
 )
+PUBLISHED_LIGHTGCN = 0.1830  # Recall@20 on Gowalla: He et al., SIGIR 2020
 NONE_YET = "No records yet."
-# Gowalla as LightGCN's authors divide it, and what one H200 copies in a second.
-USERS, ITEMS, CLICKS = 29_858, 40_981, 810_128
-COPY = 4.3e12
-SMALL_KERNELS, SMALL = 150, 2e-6  # counted in one step, and seconds each in a replayed graph
 
 
 def blocks() -> dict[str, str]:
@@ -36,14 +33,30 @@ def blocks() -> dict[str, str]:
     gates = [one for one in found if len(one.gates) > 1]
     known = [one for one in found if one.any.settings.model == "lightgcn"]
     return {
+        "study findings": findings(gates, known),
         "study settings": settings_table(),
         "study recall": "\n\n".join(map(section, gates)) or NONE_YET,
         "study differences": difference_rows(gates).markdown() if gates else NONE_YET,
         "study lightgcn": "\n\n".join(map(section, known)) or NONE_YET,
         "study search": search_table(read_records(RECORDS, "search")),
         "study where": where(found),
-        "lightgcn estimate": estimate(),
     }
+
+
+def findings(gates: list[GateComparison], known: list[GateComparison]) -> str:
+    """What the page comes to, set by set."""
+    paired = [one for one in gates if "dr" in one.gates and len(one.records["dr"]) > 1]
+    lines = [f"- **{one.any.data['name']}**: {verdict(one)}" for one in paired]
+    for one in known:
+        if one.any.settings.loss == "bpr":
+            recall = sum(one.values("none")) / len(one.values("none")) / 100
+            count = len(one.values("none"))
+            seeds = f"{count} seed" + "s" * (count > 1)
+            lines.append(
+                f"- **LightGCN** on {one.any.data['name']}, a known answer: Recall@20 "
+                f"{recall:.4f} ({seeds}), published {PUBLISHED_LIGHTGCN:.4f}."
+            )
+    return "\n".join(lines) or NONE_YET
 
 
 def section(found: GateComparison) -> str:
@@ -69,56 +82,36 @@ def settings_table() -> str:
 
 
 def search_table(records: list[StudyRecord]) -> str:
-    """Learning rates that were tried with the plain model, by validation alone."""
+    """Learning rates that were tried with the plain model, by validation alone; best in bold."""
+    tried: dict[tuple[str, str], dict[float, float]] = {}
+    for one in records:
+        assert one.choice is not None
+        own = tried.setdefault((one.data["name"], one.settings.model), {})
+        own[one.settings.lr] = 100 * one.choice["best_recall"]
+    if not tried:
+        return NONE_YET
+    rates = sorted({rate for own in tried.values() for rate in own})
+
+    def cell(own: dict[float, float], rate: float) -> str:
+        if rate not in own:
+            return "-"
+        return f"**{own[rate]:.2f}**" if own[rate] == max(own.values()) else f"{own[rate]:.2f}"
+
     rows = [
-        [
-            *(one.data["name"], one.settings.model, f"{one.settings.lr:g}"),
-            *(f"{100 * one.choice['best_recall']:.2f}", str(one.choice["best_step"])),
-        ]
-        for one in records
-        if one.choice is not None
+        [f"{data}, {model}", *(cell(own, rate) for rate in rates)]
+        for (data, model), own in sorted(tried.items())
     ]
-    header = ["data", "model", "lr", "validation recall, %", "best step"]
-    return Rows(header, rows).markdown() if rows else NONE_YET
+    return Rows(["learning rate", *(f"{rate:g}" for rate in rates)], rows).markdown()
 
 
 def where(found: list[GateComparison]) -> str:
-    """Hardware and versions behind the tables."""
-    kinds = {
-        (r.environment.get("device"), r.environment.get("torch"))
-        for one in found
-        for seeds in one.records.values()
-        for r in seeds.values()
-    }
+    """Hardware and versions behind the tables, and whether seconds are of a device alone."""
+    records = [r for one in found for seeds in one.records.values() for r in seeds.values()]
+    kinds = {(r.environment.get("device"), r.environment.get("torch")) for r in records}
     words = [f"{device}, torch {version}" for device, version in sorted(kinds, key=str)]
-    return f"Runs on {'; '.join(words)}." if words else NONE_YET
-
-
-def estimate() -> str:
-    """Bytes and kernels of one step of LightGCN on Gowalla, and what they should take."""
-    settings = recipe("gowalla", "lightgcn")
-    table = 4 * settings.channels * (USERS + ITEMS)
-    entries = 2 * CLICKS
-    products = 2 * settings.layers
-    product = entries * (4 * settings.channels + 8) + table
-    passes = 42  # tables read or written: sums over layers, gradients, and 7 for Adam
-    bytes_ = products * product + passes * table
-    seconds = bytes_ / COPY + SMALL_KERNELS * SMALL
-    steps = CLICKS / settings.batch_size
-    rows = [
-        ["table of embeddings", f"{table / 1e6:.1f} MB"],
-        ["one sparse product", f"{product / 1e6:.0f} MB"],
-        ["sparse products in a step", f"{products}: {products * product / 1e9:.2f} GB"],
-        ["other passes over the table", f"about {passes}: {passes * table / 1e9:.2f} GB"],
-        ["small kernels", f"about {SMALL_KERNELS}: {1e3 * SMALL_KERNELS * SMALL:.2f} ms"],
-        [f"a step at {COPY / 1e12:.1f} TB/s", f"{1e3 * seconds:.2f} ms"],
-        [f"an epoch of {steps:.0f} steps", f"{seconds * steps:.2f} s"],
-        [
-            f"{settings.epochs_max:g} epochs",
-            f"{seconds * steps * settings.epochs_max / 60:.1f} min",
-        ],
-    ]
-    return Rows(["estimated, not measured", ""], rows).markdown()
+    shared = {r.environment.get("jobs_on_device", 1) for r in records} - {1}
+    last = f" Up to {max(shared)} runs shared the device, so seconds are too many." if shared else ""
+    return f"Runs on {'; '.join(words)}.{last}" if words else NONE_YET
 
 
 def filled(page: str, contents: dict[str, str]) -> str:
