@@ -104,14 +104,16 @@ def search_table(records: list[StudyRecord]) -> str:
     return Rows(["learning rate", *(f"{rate:g}" for rate in rates)], rows).markdown()
 
 
-def where(found: list[GateComparison]) -> str:
+def where(comparisons: list[GateComparison]) -> str:
     """Hardware and versions behind the tables, and whether seconds are of a device alone."""
-    records = [r for one in found for seeds in one.records.values() for r in seeds.values()]
+    records = [r for one in comparisons for seeds in one.records.values() for r in seeds.values()]
     kinds = {(r.environment.get("device"), r.environment.get("torch")) for r in records}
     words = [f"{device}, torch {version}" for device, version in sorted(kinds, key=str)]
     shared = {r.environment.get("jobs_on_device", 1) for r in records} - {1}
-    last = f" Up to {max(shared)} runs shared the device, so seconds are too many." if shared else ""
-    return f"Runs on {'; '.join(words)}.{last}" if words else NONE_YET
+    found = f"Runs on {'; '.join(words)}." if words else NONE_YET
+    if shared:
+        found += f" Up to {max(shared)} runs shared the device, so seconds are too many."
+    return found
 
 
 def filled(page: str, contents: dict[str, str]) -> str:
