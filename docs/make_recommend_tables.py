@@ -1,4 +1,4 @@
-"""Remakes the tables of docs/recommend_results.md from the records in results/recommend/.
+"""Remakes tables and pictures about clicks from records and benchmarks.
 
 Text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is replaced. With ``--check`` nothing is
 written, and the exit code says whether anything would change.
@@ -11,12 +11,17 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from gate_figure import gate_figure
+from recommend_costs import cost_figure, cost_table, search_words
+
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
 from drgcn.recommend.study.gate_comparison import GateComparison, comparisons
 from drgcn.recommend.study.study_tables import Rows, difference_rows, recall_rows, title, verdict
+from drgcn.studies.report.figures import save_figure
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "recommend_results.md"
+PAGES = (ROOT / "docs" / "recommend_results.md", ROOT / "docs" / "retrieval.md")
+IMAGES = ROOT / "docs" / "images"
 RECORDS = ROOT / "results" / "recommend"
 SETS = ("movielens-100k", "movielens-1m", "gowalla", "amazon-book", "astar")
 SHOWN = (
@@ -40,6 +45,8 @@ def blocks() -> dict[str, str]:
         "study lightgcn": "\n\n".join(map(section, known)) or NONE_YET,
         "study search": search_table(read_records(RECORDS, "search")),
         "study where": where(found),
+        "recommend costs": cost_table(),
+        "recommend search": search_words(),
     }
 
 
@@ -127,11 +134,23 @@ def filled(page: str, contents: dict[str, str]) -> str:
 
 def main() -> int:
     """Makes the page, or compares."""
-    page = PAGE.read_text(encoding="utf-8")
-    new = filled(page, blocks())
+    contents = blocks()
+    stale = False
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        new = filled(page, contents)
+        stale |= new != page
+        if "--check" not in sys.argv:
+            path.write_text(new, encoding="utf-8")
     if "--check" in sys.argv:
-        return int(new != page)
-    PAGE.write_text(new, encoding="utf-8")
+        return int(stale)
+    figures = {
+        "recommend_costs.png": cost_figure(),
+        "recommend_gates.png": gate_figure(comparisons(read_records(RECORDS))),
+    }
+    for name, figure in figures.items():
+        if figure is not None:
+            save_figure(figure, IMAGES / name)
     return 0
 
 
