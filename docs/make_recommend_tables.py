@@ -6,6 +6,7 @@ written, and the exit code says whether anything would change.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from dataclasses import asdict
@@ -15,12 +16,12 @@ from gate_figure import gate_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
-from drgcn.recommend.study.gate_comparison import GateComparison, comparisons
+from drgcn.recommend.study.gate_comparison import GateComparison, comparisons, corrected
 from drgcn.recommend.study.study_tables import Rows, difference_rows, recall_rows, title, verdict
 from drgcn.studies.report.figures import save_figure
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "docs" / "recommend_results.md", ROOT / "docs" / "retrieval.md")
+PAGES = [ROOT / name for name in ("README.md", "docs/recommend_results.md", "docs/retrieval.md")]
 IMAGES = ROOT / "docs" / "images"
 RECORDS = ROOT / "results" / "recommend"
 SETS = ("movielens-100k", "movielens-1m", "gowalla", "amazon-book", "astar")
@@ -39,6 +40,7 @@ def blocks() -> dict[str, str]:
     known = [one for one in found if one.any.settings.model == "lightgcn"]
     return {
         "study findings": findings(gates, known),
+        "study summary": summary(gates),
         "study settings": settings_table(),
         "study recall": "\n\n".join(map(section, gates)) or NONE_YET,
         "study differences": difference_rows(gates).markdown() if gates else NONE_YET,
@@ -64,6 +66,25 @@ def findings(gates: list[GateComparison], known: list[GateComparison]) -> str:
                 f"{recall:.4f} ({seeds}), published {PUBLISHED_LIGHTGCN:.4f}."
             )
     return "\n".join(lines) or NONE_YET
+
+
+def summary(gates: list[GateComparison]) -> str:
+    """On how many sets Dr surely differs from no gate, in a sentence."""
+    paired = [one for one in gates if "dr" in one.gates and len(one.records["dr"]) > 1]
+    if not paired:
+        return NONE_YET
+    sure = {1.0: 0, -1.0: 0}
+    for one in paired:
+        family = corrected(one.differences())
+        plain = next(d for d in family if (d.gate, d.against) == ("dr", "none"))
+        if plain.p_holm < 0.05:
+            sure[math.copysign(1.0, plain.over_seeds.mean)] += 1
+    names = ", ".join(one.any.data["name"] for one in paired)
+    seeds = min(len(one.records["dr"]) for one in paired)
+    return (
+        f"Trained to a plateau on {names}, with {seeds} seeds, GraphSAGE with Dr is surely better "
+        f"than without on {sure[1.0]} of {len(paired)}, and surely worse on {sure[-1.0]}."
+    )
 
 
 def section(found: GateComparison) -> str:

@@ -54,7 +54,8 @@ def cost_figure() -> Figure | None:
     for path, pair in zip(found, figure.subplots(len(found), 2, squeeze=False), strict=True):
         rates = _rates(rows_of(path))
         _draw(pair[0], {stage: rates[f"{stage} (positives)"] for stage in _TRAINING})
-        pair[0].set(title=machine_of(path), ylabel="positives a second", ylim=(0, None))
+        pair[0].set(title=machine_of(path), ylabel="positives a second")
+        pair[0].set_ylim(bottom=0)
         names = [stage for stage in _SEARCHES if f"{stage} (users)" in rates]
         _draw(pair[1], {stage: rates[f"{stage} (users)"] for stage in names})
         pair[1].set(title="50 best of all items", ylabel="users a second", yscale="log")
@@ -64,7 +65,11 @@ def cost_figure() -> Figure | None:
 def _draw(axes: Axes, lines: dict[str, dict[int, float]]) -> None:
     for name, own in lines.items():
         axes.plot([size / 1e6 for size in own], list(own.values()), marker="o", label=name)
+    sizes = sorted({size / 1e6 for own in lines.values() for size in own})
     axes.set(xlabel="million clicks", xscale="log")
+    axes.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
+    axes.set_xticks([], minor=True)
+    axes.margins(y=0.12)
     axes.grid(alpha=0.25)
     axes.legend(fontsize=8)
 
