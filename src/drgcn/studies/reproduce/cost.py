@@ -15,7 +15,7 @@ class CostEstimate:
     The nearest records that there are decide: those of the same model on the same split with
     the same budget, else those of the same model, else all; the latter two by epochs and by size
     of the graph. Without any record, epochs times size stand for the cost. That is enough to put
-    jobs in order and to share out the time left; it is no promise of seconds.
+    jobs in order and to compare those of one model; it is no promise of seconds.
 
     Args:
         records: What was run so far.

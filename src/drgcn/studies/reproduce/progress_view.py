@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from drgcn.studies.reproduce.job import Job
 from drgcn.studies.reproduce.job_report import JobReport
 from drgcn.studies.reproduce.planned_job import PlannedJob
-from drgcn.studies.reproduce.time_left import TimeLeft, duration_words
+from drgcn.studies.reproduce.time_left import TimeLeft
 
 
 class ProgressView:
@@ -30,9 +30,9 @@ class ProgressView:
     ) -> None:
         self.console = console or Console(stderr=True)
         self.every = every
-        self.left = TimeLeft({p.job.key: p.cost for p in planned})
+        self.left = TimeLeft(planned)
         self.jobs, self.ended_jobs, self.failed_jobs = len(planned), 0, 0
-        self.started = self.said = time.monotonic()
+        self.said = time.monotonic()
         self.running: dict[str, TaskID | None] = {}
         self.notes: set[str] = set()
         self.bars: Progress | None = None
@@ -62,7 +62,7 @@ class ProgressView:
 
     def moved(self, job: Job, share: float | None) -> None:
         """Notes how far a job is; ``None`` if it was put back."""
-        self.left.moved(job.key, share or 0.0)
+        self.left.moved(job.key, share, time.monotonic())
         if share is None:
             self._remove(job)
         elif self.bars is None:
@@ -77,7 +77,8 @@ class ProgressView:
 
     def ended(self, report: JobReport) -> None:
         """Notes the end of a job, and says it aloud if it failed."""
-        self.left.moved(report.job.key, 1.0)
+        trained = report.error is None and bool(report.trained)
+        self.left.ended(report.job.key, report.seconds if trained else None)
         self._remove(report.job)
         self.ended_jobs += 1
         if report.error is not None:
@@ -99,8 +100,8 @@ class ProgressView:
         words = f"{self.ended_jobs} of {self.jobs} jobs done, {len(self.running)} running"
         if self.failed_jobs:
             words += f", {self.failed_jobs} failed"
-        seconds = self.left.seconds(time.monotonic() - self.started)
-        return words if seconds is None else f"{words}; about {duration_words(seconds)} left"
+        forecast = self.left.forecast(time.monotonic())
+        return words if forecast is None else f"{words}; {forecast.words}"
 
     def _remove(self, job: Job) -> None:
         task = self.running.pop(job.key, None)
