@@ -9,7 +9,8 @@ import pytest
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.recommend.study import compare, read_records
-from drgcn.recommend.study.compare import RUNNING, SEARCH_SEED
+from drgcn.recommend.study.compare import SEARCH_SEED
+from drgcn.recommend.study.run_once import RUNNING
 from drgcn.recommend.study.study_record import file_name, identity
 
 from .small import SMALL, settled, timed
@@ -31,6 +32,28 @@ def test_at_once_or_in_two_goes(tmp_path):
     compare(data, SMALL, tmp_path / "b", gates=("none", "dr"), seeds=(0, 1))
     assert len(facts(tmp_path / "a")) == 4
     assert facts(tmp_path / "a") == facts(tmp_path / "b")
+
+
+@pytest.mark.slow
+def test_side_by_side_or_one_after_the_other(tmp_path):
+    options = {"gates": ("none", "dr"), "seeds": (0, 1), "search_lr": (0.01, 0.05)}
+    found = compare(timed(), SMALL, tmp_path / "a", **options)
+    beside = compare(timed(), SMALL, tmp_path / "b", jobs=3, load=timed, **options)
+    assert [one.file_name for one in found] == [one.file_name for one in beside]
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert facts(tmp_path / "a") == facts(tmp_path / "b")
+    assert {one.environment["jobs_on_device"] for one in beside} == {3}
+
+
+def broken():
+    """Clicks whose process is gone before it has read them."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="Give fewer --jobs"):
+        compare(timed(), SMALL, tmp_path, gates=("none",), seeds=(0,), jobs=2, load=broken)
 
 
 def test_what_is_on_record_is_not_run_again(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,6 +94,9 @@ def compare(
         typer.Option("--bfloat16", help="Products in bfloat16.", rich_help_panel=_TRAINING),
     ] = False,
     fraction: Annotated[float, typer.Option(help="Of full size, for `astar`.")] = 0.01,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at once on the device, each a process.")
+    ] = 1,
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/recommend"),
     checkpoint_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints.")
@@ -126,7 +130,8 @@ def compare(
         "fan_outs": None if fan_outs is None else numbers(fan_outs),
     }
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    clicks = _clicks(data, fraction, where, data_root)
+    load = partial(_clicks, data, fraction, where, data_root)
+    clicks = load()
     usual = recipe(clicks.name, model.value, fast=fast)
     if clicks.parts and usual.split == "time" and split is None:
         usual = replace(usual, split="official")
@@ -139,6 +144,8 @@ def compare(
         environment=environment(where),
         checkpoint_every=checkpoint_every,
         begin=_begin,
+        jobs=jobs,
+        load=load,
     )
     _show(records, json)
 
@@ -190,7 +197,7 @@ def _begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
         nonlocal said
         if time.perf_counter() - said > _LINE_EVERY:
             said = time.perf_counter()
-            line = f"  step {step}, loss {loss:.4f}"
+            line = f"  {settings.gate}, seed {settings.seed}: step {step}, loss {loss:.4f}"
             if recall == recall:  # it is not a number where nothing is validated
                 line += f", validation {100 * recall:.2f} %"
             print(line, file=sys.stderr, flush=True)

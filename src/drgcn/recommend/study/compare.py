@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,21 +11,12 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_data import ClickData
-from drgcn.recommend.study.study_record import StudyRecord, file_name, identity
-from drgcn.recommend.study.study_run import Look, StudyRun
+from drgcn.recommend.study.run_once import Begin, parts_of, run_once
+from drgcn.recommend.study.side_by_side import SideBySide, Task
+from drgcn.recommend.study.study_record import StudyRecord
 from drgcn.recommend.study.study_settings import Gate, StudySettings
-from drgcn.recommend.study.three_parts import ThreeParts
 
-RUNNING = ".checkpoints"
 SEARCH_SEED = 1_000_000  # no seed of a comparison is looked at in a search
-Begin = Callable[[StudySettings, StudyRecord | None], Look | None]
-
-
-def parts_of(data: ClickData, settings: StudySettings) -> ThreeParts:
-    """The clicks divided as the settings say."""
-    if settings.split == "official":
-        return ThreeParts.official(data, settings.hold_out)
-    return ThreeParts.by_time(data, settings.days)
 
 
 def compare(
@@ -42,6 +31,8 @@ def compare(
     environment: dict[str, Any] | None = None,
     checkpoint_every: float = 30.0,
     begin: Begin | None = None,
+    jobs: int = 1,
+    load: Callable[[], ClickData] | None = None,
 ) -> list[StudyRecord]:
     """Runs what is not on record yet, and returns all records that were asked for.
 
@@ -61,58 +52,39 @@ def compare(
         checkpoint_every: Seconds between checkpoints.
         begin: Called before every run, with its record if there is one; returns what is to be
             told of its progress.
+        jobs: Runs at once, in processes that share the device.
+        load: With several jobs, gives the same clicks to each process; it and ``begin`` must be
+            functions that can be pickled.
     """
     if not gates or not seeds:
         raise InputError("Expected at least one gate and one seed; found none.")
     parts = parts_of(data, settings)
+    place = (Path(out), torch.device(device), environment or {})
 
-    def run(one: StudySettings, purpose: str = "compare") -> StudyRecord:
-        return run_once(
-            *(data, parts, one, Path(out), torch.device(device), environment or {}),
-            purpose=purpose,
-            checkpoint_every=checkpoint_every,
-            begin=begin,
-        )
+    def run(tasks: list[Task]) -> list[StudyRecord]:
+        if jobs > 1 and load is not None:
+            return SideBySide(load, jobs, *place, checkpoint_every, begin).records(tasks)
+        return [
+            run_once(
+                *(data, parts, one, *place),
+                purpose=purpose,
+                checkpoint_every=checkpoint_every,
+                begin=begin,
+            )
+            for one, purpose in tasks
+        ]
 
     if search_lr:
         plain = replace(settings, gate="none", seed=SEARCH_SEED, protocol="kept")
-        tried = {lr: run(replace(plain, lr=lr), "search") for lr in search_lr}
-        settings = replace(settings, lr=max(tried, key=lambda lr: _recall(tried[lr])))
-    return [
-        run(replace(settings, gate=gate, seed=seed))
-        for seed in seeds
-        for gate in dict.fromkeys(gates)
-    ]
-
-
-def run_once(
-    data: ClickData,
-    parts: ThreeParts,
-    settings: StudySettings,
-    out: Path,
-    device: torch.device,
-    environment: dict[str, Any],
-    *,
-    purpose: str = "compare",
-    checkpoint_every: float = 30.0,
-    begin: Begin | None = None,
-) -> StudyRecord:
-    """The record of a run: read, or made and written."""
-    known = identity(settings, data.content_hash, purpose)
-    path = out / file_name(settings, data.name, known, purpose)
-    if path.exists():
-        record = StudyRecord.loads(path.read_text(encoding="utf-8"), str(path))
-        if begin is not None:
-            begin(settings, record)
-        return record
-    folder = out / RUNNING / known[:16]
-    look = begin(settings, None) if begin is not None else None
-    run = StudyRun(data, parts, settings, device, folder, checkpoint_every, look)
-    record = run.record(environment, purpose)
-    record.save(out)
-    shutil.rmtree(folder, ignore_errors=True)
-    gc.collect()  # a trainer holds itself by its recorded step, and that a pool of device memory
-    return record
+        tried = run([(replace(plain, lr=lr), "search") for lr in search_lr])
+        settings = replace(settings, lr=max(tried, key=_recall).settings.lr)
+    return run(
+        [
+            (replace(settings, gate=gate, seed=seed), "compare")
+            for seed in seeds
+            for gate in dict.fromkeys(gates)
+        ]
+    )
 
 
 def _recall(record: StudyRecord) -> float:

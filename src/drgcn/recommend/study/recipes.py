@@ -1,7 +1,7 @@
 """How the published sets are divided, trained on and asked, unless somebody says otherwise.
 
-Nothing here was chosen by looking at a gate. Limits are such that training stops by patience: a run
-takes seconds to two minutes on one H200, and with MovieLens-100k a minute on one CPU core.
+Nothing here was chosen by looking at a gate. Limits are such that training stops by patience: a
+run takes seconds to two minutes on one H200, and with MovieLens-100k a minute on one CPU core.
 """
 
 from __future__ import annotations
