@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import drgcn.cli
-from drgcn.cli.options import use_folder
+from drgcn.cli.writable import use_folder
 from drgcn.errors import DrgcnError
 from drgcn.studies.recipes import recipe
 
@@ -205,7 +205,8 @@ def test_an_output_that_is_a_file_is_refused_before_training(
     code, shown, error = call(*verb, "--out", out)
     assert (code, shown) == (2, "")
     assert error == (
-        f"--out {out} cannot be written (it or a part of it is a file): choose another folder."
+        f"Expected --out to be a folder that can be written to; found {out}, which is a file, or "
+        f"lies below one. Choose another."
     )
 
 
@@ -217,11 +218,14 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(
         raise OSError(errno.EROFS, "Read-only file system")
 
     (tmp_path / "ro").mkdir()
-    monkeypatch.setattr("drgcn.cli.options.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("drgcn.cli.writable.tempfile.TemporaryFile", refuse)
     monkeypatch.setattr("drgcn.cli.comparing.run_rows", lambda *_: 1 / 0)
     code, shown, error = call(*verb, "--out", "ro")
     assert (code, shown) == (2, "")
-    assert error == "--out ro cannot be written (Read-only file system): choose another folder."
+    assert error == (
+        "Expected --out to be a folder that can be written to; found ro, which is on a read-only "
+        "file system. Choose another."
+    )
 
 
 def test_an_output_that_can_be_written_is_left_as_it_was(tmp_path):

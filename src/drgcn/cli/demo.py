@@ -34,7 +34,8 @@ def demo(
     from rich.console import Console
 
     from drgcn.cli.comparing import print_comparison, run_rows
-    from drgcn.cli.options import use_device, use_folder
+    from drgcn.cli.options import use_device
+    from drgcn.cli.writable import use_folder
     from drgcn.data import load
     from drgcn.studies.report.demo_rows import DEMO_DATASETS, demo_experiments
     from drgcn.studies.report.page import write_report

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drgcn.cli.writable import use_folder as use_folder
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,22 +79,6 @@ def use_threads(threads: int | None) -> None:
 
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-def use_folder(path: Path) -> Path:
-    """A folder that can be written to, made if need be, before any work is spent on it."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        # Permissions do not tell all: a disk may be full, or mounted for reading alone.
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(b"x")
-    except OSError as error:
-        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "it or a part of it is a file" if in_the_way else error.strerror or error
-        raise InputError(
-            f"--out {path} cannot be written ({reason}): choose another folder."
-        ) from None
-    return path
 
 
 def use_device(name: str) -> torch.device:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
+from drgcn.cli.options import DataRoot, Device, Offline, use_device
+from drgcn.cli.writable import use_folder
 
 if TYPE_CHECKING:
     from drgcn.studies.reproduce.filled_table import Results

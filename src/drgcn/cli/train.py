@@ -24,9 +24,9 @@ from drgcn.cli.options import (
     Split,
     Threads,
     use_device,
-    use_folder,
     use_threads,
 )
+from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}

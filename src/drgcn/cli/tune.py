@@ -25,9 +25,9 @@ from drgcn.cli.options import (
     Split,
     Threads,
     use_device,
-    use_folder,
     use_threads,
 )
+from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 

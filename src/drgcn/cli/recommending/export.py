@@ -11,7 +11,7 @@ import typer
 
 from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
 from drgcn.cli.recommending.evaluate import Data, Run
-from drgcn.errors import InputError
+from drgcn.cli.writable import expect_new_folder
 
 _INDEX = "The index"
 
@@ -68,8 +68,7 @@ def export(
     settings = ExportSettings(
         index=index, recall=recall, n=n, dtype=dtype, before=day, seen=not no_seen, seed=seed
     )
-    if out.exists():
-        raise InputError(f"Expected --out to be a new folder; {out} is there already.")
+    expect_new_folder(out)
     start = time.perf_counter()
     loaded = LoadedRun.open(run, data)
     manifest = write_export(loaded, out, settings, device=where, environment=environment(where))

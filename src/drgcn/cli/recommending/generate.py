@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.errors import InputError
+from drgcn.cli.writable import expect_new_folder
 
 
 def generate(
@@ -36,8 +36,7 @@ def generate(
     from drgcn.recommend.synthetic import checksum, generate_astar
     from drgcn.recommend.synthetic.table_writer import write_tables
 
-    if out.exists():
-        raise InputError(f"Expected --out to be a new folder; {out} is there already.")
+    expect_new_folder(out)
     use_threads(threads)
     data = generate_astar(fraction, seed, use_device(device))
     sum_ = checksum(data)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from drgcn.cli.options import DataRoot, Json
+from drgcn.cli.writable import expect_new_folder
 from drgcn.errors import InputError
 
 _TABLES = "Columns of the tables"
@@ -109,6 +110,7 @@ def ingest(
     from drgcn.recommend.clicks import ingest as ingest_tables
     from drgcn.recommend.clicks.known_sets import KNOWN_SETS
 
+    expect_new_folder(out)
     source = Path(clicks[0])
     if len(clicks) == 1 and (clicks[0] in KNOWN_SETS or (source / "train.txt").is_file()):
         if users is not None or items is not None:

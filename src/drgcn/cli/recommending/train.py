@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_folder, use_threads
+from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_threads
 from drgcn.cli.recommending.train_inputs import Model, Targets, build, numbers
+from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}

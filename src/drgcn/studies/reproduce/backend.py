@@ -19,6 +19,8 @@ what it returns. Failures, progress view and suite record are made from the repo
 from __future__ import annotations
 
 import errno
+import os
+import re
 import time
 import traceback
 import warnings
@@ -37,6 +39,7 @@ Watch = Callable[[Job, float | None], None]
 """Told the share of a job that is done, from 0 when it starts; ``None`` if it was put back."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
 
 
 class RunJobs(Protocol):
@@ -106,8 +109,12 @@ def attempt(
 def disk_is_full(error: BaseException) -> bool:
     """Whether an error says that there is no room to write, be it the operating system's own.
 
-    The library that writes checkpoints passes on the system's words and not its number.
+    Libraries that write files pass on the system's words and not its number, or, as NumPy, only
+    how much was written of what.
     """
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
-    return any(f"os error {number}" in str(error) for number in _FULL)
+    words = str(error)
+    if any(f"os error {number}" in words or os.strerror(number) in words for number in _FULL):
+        return True
+    return isinstance(error, OSError) and bool(_CUT_SHORT.fullmatch(words))

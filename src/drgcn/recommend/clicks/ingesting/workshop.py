@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.ingesting.memory_limit import default_memory
 
 _BATCH = 2**20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Workshop:
@@ -50,7 +53,8 @@ class Workshop:
 def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iterator[Workshop]:
     """A workshop whose tables and spilled memory lie in a new folder that is removed at the end.
 
-    Whatever DuckDB has to say comes as an :class:`InputError` of one sentence.
+    Whatever DuckDB has to say comes as an :class:`InputError` of one sentence, but for a full
+    disk, which is the system's.
     """
     try:
         import duckdb
@@ -80,6 +84,9 @@ def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iter
             f"DuckDB says: {_first_line(error)} Give more with --memory, or use fewer --threads."
         ) from None
     except duckdb.Error as error:
+        for number in _FULL:
+            if os.strerror(number) in str(error):
+                raise OSError(number, os.strerror(number)) from None
         raise InputError(f"The tables cannot be read: {_first_line(error)}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,73 @@
+"""Places that a verb is to write to, looked at before any work is spent."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from pathlib import Path
+
+from drgcn.errors import InputError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REASONS = {
+    errno.EACCES: "which you have no right to write to",
+    errno.EPERM: "which you have no right to write to",
+    errno.EROFS: "which is on a read-only file system",
+    errno.ENOTDIR: "which is a file, or lies below one",
+    errno.EEXIST: "which is a file, or lies below one",
+    errno.ENOENT: "where the system lets nothing be made",
+    errno.EISDIR: "which is a folder",
+    errno.ENAMETOOLONG: "which is too long a name",
+    **dict.fromkeys(_FULL, "which is on a disk without any room left"),
+}
+
+
+def use_folder(path: Path) -> Path:
+    """A folder that can be written to, made if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _write_something(path)
+    except OSError as error:
+        raise unwritable("a folder that can be written to", path, error) from None
+    return path
+
+
+def expect_new_folder(path: Path) -> None:
+    """Refuses what is there already, and what could not be made."""
+    _expect_place(path, "a new folder")
+    if path.exists() or path.is_symlink():
+        raise InputError(
+            f"Expected --out to be a new folder; {path} is there already. Choose another name."
+        )
+
+
+def expect_file_place(path: Path) -> None:
+    """Refuses a place where no file can be written. One that is there may be replaced."""
+    _expect_place(path, "a file that can be written")
+    if path.is_dir():
+        raise unwritable("a file", path, IsADirectoryError(errno.EISDIR, ""))
+
+
+def unwritable(wanted: str, path: Path, error: OSError) -> InputError:
+    """What is said of a place that the system does not let us write to."""
+    # Some systems have reasons of their own.
+    reason = _REASONS.get(error.errno or 0) or f"of which the system says: {error.strerror}"
+    advice = "Free some room, or choose another" if error.errno in _FULL else "Choose another"
+    return InputError(f"Expected --out to be {wanted}; found {path}, {reason}. {advice}.")
+
+
+def _expect_place(path: Path, wanted: str) -> None:
+    try:
+        # Nothing is made yet: the work may still be refused for another reason.
+        nearest = next(part for part in path.absolute().parents if part.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "")
+        _write_something(nearest)
+    except OSError as error:
+        raise unwritable(wanted, path, error) from None
+
+
+def _write_something(folder: Path) -> None:
+    """Permissions do not tell all: a disk may be full, or mounted for reading alone."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"x")

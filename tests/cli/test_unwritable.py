@@ -1,0 +1,154 @@
+"""Every verb of ``drgcn recommend`` that writes, told to write where that cannot be."""
+
+import errno
+import os
+import resource
+import sys
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import drgcn.cli
+from drgcn.cli.system_errors import system_words
+from drgcn.cli.writable import expect_file_place, expect_new_folder, use_folder
+from drgcn.errors import InputError
+
+from .recommend_chain import TRAINING, make_chain
+
+pytest.importorskip("faiss")
+pytest.importorskip("duckdb")
+
+STUDY = ("--gates", "none", "--seeds", "1", "--epochs-max", "0.1", "--every", "0.1")
+VERBS = {
+    "generate": ("generate", "--fraction", "0.0001"),
+    "generate-tables": ("generate", "--fraction", "0.0001", "--tables"),
+    "ingest": ("ingest", "clicks.parquet"),
+    "ingest-lines": ("ingest", "lines"),
+    "train": ("train", "clicks", *TRAINING, "--device", "cpu"),
+    "train-ranks": ("train", "clicks", *TRAINING, "--device", "cpu", "--workers", "2"),
+    "compare": ("compare", "clicks", *STUDY, "--batch-size", "64", "--device", "cpu"),
+    "evaluate": ("evaluate", "run", "--n", "5", "--device", "cpu"),
+    "export": ("export", "run", "--n", "5", "--device", "cpu"),
+    "query": ("query", "export", "--all-users"),
+}
+FILES = ("evaluate", "query")
+FULL = (
+    "error: Expected room on the disk for what is written; found none left. Free some, or write "
+    "to another place, and run the same command again."
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("places")
+    make_chain(folder)
+    rows = {"user": list(range(500)), "item": [n % 50 for n in range(500)], "time": [0] * 500}
+    pq.write_table(pa.table(rows), folder / "clicks.parquet")
+    (folder / "lines").mkdir()
+    lines = "".join(f"{n} {' '.join(map(str, range(n % 7, 40)))}\n" for n in range(200))
+    (folder / "lines" / "train.txt").write_text(lines)
+    (folder / "lines" / "test.txt").write_text("3 0\n")
+    (folder / "taken").write_text("mine")
+    return folder
+
+
+@pytest.fixture
+def refusal(place, monkeypatch, capsys):
+    """Runs a verb as a user does, and returns the one line that it says."""
+    monkeypatch.chdir(place)
+
+    def run(verb, out, *more):
+        name = "lists.csv" if verb == "query" else "record.json"
+        out = f"{out}/{name}" if verb in FILES else out
+        words = [*VERBS[verb], "--out", out, *more]
+        monkeypatch.setattr(sys, "argv", ["drgcn", "recommend", *words])
+        before = sorted(path for path in place.rglob("*"))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ending:
+            drgcn.cli.main()
+        said = capsys.readouterr()
+        assert (ending.value.code, said.out) == (2, "")
+        left = [path for path in place.rglob("*") if path not in before and path.is_file()]
+        assert [path for path in left if not path.match("checkpoint*")] == []
+        return said.err.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_file_on_the_way_is_named(verb, place, refusal):
+    (line,) = refusal(verb, "taken/below")
+    assert line.startswith("error: Expected --out to be a ")
+    assert "; found taken/below" in line
+    assert line.endswith(", which is a file, or lies below one. Choose another.")
+    assert (place / "taken").read_text() == "mine"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, "which you have no right to write to. Choose another."),
+        (errno.EROFS, "which is on a read-only file system. Choose another."),
+        (
+            errno.ENOSPC,
+            "which is on a disk without any room left. Free some room, or choose another.",
+        ),
+    ],
+    ids=["right", "read-only", "full"],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    verb, number, words, refusal, monkeypatch
+):
+    def refuse(*_, **__):  # a superuser may write whatever the permissions say
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("drgcn.cli.writable.tempfile.TemporaryFile", refuse)
+    (line,) = refusal(verb, "new")
+    assert line.startswith("error: Expected --out to be a ")
+    assert line.endswith(words)
+    assert "Errno" not in line
+
+
+@contextmanager
+def files_up_to(size):
+    """No file may grow beyond a size: then the system refuses as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "train-ranks"])
+def test_a_disk_that_fills_up_is_one_sentence(verb, refusal, tmp_path):
+    with files_up_to(600):
+        lines = refusal(verb, tmp_path / "new")
+    assert lines[-1] == FULL
+    assert [line for line in lines[:-1] if not line.startswith("sage none")] == []
+
+
+def test_what_is_there_is_left_alone(tmp_path):
+    with pytest.raises(InputError, match="is there already"):
+        expect_new_folder(tmp_path)
+    with pytest.raises(InputError, match="which is a folder"):
+        expect_file_place(tmp_path)
+    expect_new_folder(tmp_path / "a" / "b")
+    expect_file_place(tmp_path / "a" / "b.json")
+    assert list(tmp_path.iterdir()) == []
+    use_folder(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_other_words_of_the_system_have_no_number():
+    words = system_words(PermissionError(errno.EACCES, "Permission denied", "/x/y"))
+    assert words == (
+        "Expected files and folders that can be read and written; found /x/y of which the system "
+        "says: permission denied. Check the path and your rights to it."
+    )
+    assert system_words(OSError("16 requested and 0 written")).startswith("Expected room")
+    assert system_words(RuntimeError("I/O error: full (os error 28)")).startswith("Expected room")
+    assert system_words(ValueError("a bug")) is None
