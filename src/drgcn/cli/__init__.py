@@ -25,6 +25,7 @@ from drgcn.cli import (
     train,
     tune,
 )
+from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
@@ -68,8 +69,14 @@ def main() -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
-    except (DrgcnError, OSError) as error:
+    except DrgcnError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        words = system_words(error)
+        if words is None:
+            raise
+        print(f"error: {words}", file=sys.stderr)
         sys.exit(2)
 
 
