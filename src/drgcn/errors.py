@@ -37,3 +37,9 @@ class DimensionError(InputError):
 
 class DrgcnWarning(UserWarning):
     """Something worth knowing that does not stop the work."""
+
+
+def how_to_install(extra: str) -> str:
+    """What to do if a package of an extra of ours is missing; the end of an error's sentence."""
+    # Not by the name drgcn: no index of packages has it.
+    return f"In the folder of drgcn's source code, run: pip install '.[{extra}]'"

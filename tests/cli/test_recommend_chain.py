@@ -216,8 +216,10 @@ def test_without_faiss_there_is_a_clear_line_and_a_way(chain, tmp_path, monkeypa
 
     folder, _ = chain
     monkeypatch.setitem(sys.modules, "faiss", None)
-    assert "drgcn[recommend]" in refused("query", folder / "export", "--user", 7)
+    assert "pip install '.[recommend]'" in refused("query", folder / "export", "--user", 7)
     done("query", folder / "export", "--user", 7, "--exact")
-    assert "drgcn[recommend]" in refused("export", folder / "run", "--out", tmp_path / "e")
+    assert "pip install '.[recommend]'" in refused(
+        "export", folder / "run", "--out", tmp_path / "e"
+    )
     done("export", folder / "run", "--out", tmp_path / "e", "--index", "none")
     assert recommend("query", tmp_path / "e", "--user", 7, "--n", 3)[0] == 0

@@ -114,6 +114,6 @@ def test_what_cannot_be_served(export, tmp_path, monkeypatch):
     assert "`drgcn recommend export` wrote" in refused("serve", tmp_path, "--port", 0)
     monkeypatch.delitem(sys.modules, "drgcn.recommend.serving.http_app", raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert "pip install 'drgcn[serve]'" in refused("serve", export, "--port", 0)
+    assert "pip install '.[serve]'" in refused("serve", export, "--port", 0)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "found no uvicorn" in refused("serve", export, "--port", 0)

@@ -92,7 +92,10 @@ def test_without_optuna_there_is_one_clear_line(call, monkeypatch, tmp_path):
     monkeypatch.setattr(tune.importlib.util, "find_spec", lambda name: None)
     code, _, error = call("wine")
     assert code == 2
-    assert error == "drgcn tune needs the package optuna: pip install 'drgcn[tune]'"
+    assert error == (
+        "Expected the package optuna to search with; found none. In the folder of drgcn's source "
+        "code, run: pip install '.[tune]'"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

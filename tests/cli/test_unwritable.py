@@ -129,6 +129,7 @@ def test_a_disk_that_fills_up_is_one_sentence(verb, refusal, tmp_path):
         lines = refusal(verb, tmp_path / "new")
     assert lines[-1] == FULL
     assert [line for line in lines[:-1] if not line.startswith("sage none")] == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_what_is_there_is_left_alone(tmp_path):

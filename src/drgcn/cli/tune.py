@@ -28,7 +28,7 @@ from drgcn.cli.options import (
     use_threads,
 )
 from drgcn.cli.writable import use_folder
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 
 
 def tune(
@@ -85,7 +85,9 @@ def tune(
     Example: drgcn tune cora --split full --compare
     """
     if importlib.util.find_spec("optuna") is None:
-        raise InputError("drgcn tune needs the package optuna: pip install 'drgcn[tune]'")
+        raise InputError(
+            f"Expected the package optuna to search with; found none. {how_to_install('tune')}"
+        )
     from drgcn.cli.comparing import run_rows
     from drgcn.cli.tuning_progress import searched
     from drgcn.data import load

@@ -25,7 +25,7 @@ TEXTS = [
 def bert(tmp_path: Path) -> Path:
     """A BERT of random weights with a vocabulary of a few words, saved as a user would."""
     transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed: pip install 'drgcn[text]'"
+        "transformers", reason="transformers is not installed: pip install '.[text]'"
     )
     marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = ["graphs", "of", "words", "a", "word", "the", "end", ".", "?"]

@@ -12,7 +12,7 @@ from drgcn.studies.reproduce.ray_share import RayShare
 
 def test_missing_ray_is_said_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"not installed\. Install drgcn\[cluster\]") as raised:
+    with pytest.raises(InputError, match=r"pip install '\.\[cluster\]'") as raised:
         connect("local", 1)
     assert "\n" not in str(raised.value)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 
 # NOTE[PAPER]: how text is cut into sentences is not stated; here after a full stop, question or
 # exclamation mark in front of a capital. A title without a full stop goes with what follows it.
@@ -114,7 +114,8 @@ def _read(folder: Path) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
     except ImportError:
         raise InputError(
-            "encoding texts needs the package transformers: pip install 'drgcn[text]'"
+            "Expected the package transformers to encode texts with; found none. "
+            + how_to_install("text")
         ) from None
     only_here = {"local_files_only": True, "trust_remote_code": False}
     try:

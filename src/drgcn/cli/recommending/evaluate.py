@@ -60,8 +60,7 @@ def evaluate(
 
     use_threads(threads)
     where = use_device(device)
-    if out is not None:
-        expect_file_place(out)
+    expect_file_place(out or run / "evaluation.json")
     start = time.perf_counter()
     loaded = LoadedRun.open(run, data)
     split = loaded.split(day)

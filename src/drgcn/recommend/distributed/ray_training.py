@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from drgcn.errors import DrgcnError, InputError
+from drgcn.errors import DrgcnError, InputError, how_to_install
 
 
 def run_on_ray(
@@ -46,8 +46,8 @@ def run_on_ray(
         from ray.train.v2.api.exceptions import TrainingFailedError
     except ImportError as error:
         raise InputError(
-            f"Expected Ray Train 2.60; it cannot be imported ({error}). Install drgcn[cluster] on "
-            "all machines of the cluster."
+            f"Expected Ray Train 2.60; it cannot be imported ({error}). On every machine of the "
+            f"cluster: {how_to_install('cluster')}"
         ) from None
     resources = {"CPU": cpus, "GPU": 1} if cuda else {"CPU": cpus}
     # A name of its own for every launch: Ray would take up its own notes of an earlier one.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.retrieval.item_blocks import checked_vectors
 from drgcn.recommend.retrieval.seen_items import is_seen
 from drgcn.recommend.retrieval.top_items import TopItems
@@ -151,8 +151,7 @@ def _faiss() -> ModuleType:
         import faiss
     except ImportError:
         raise InputError(
-            "Expected faiss for an index; found none. Install it with: pip install faiss-cpu "
-            "(or drgcn[recommend])."
+            f"Expected faiss for an index; found none. {how_to_install('recommend')}"
         ) from None
     module: ModuleType = faiss
     return module

@@ -6,7 +6,7 @@ import signal
 import socket
 from os import PathLike
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.http_limits import HttpLimits
 
@@ -34,8 +34,8 @@ def serve(
         from drgcn.recommend.serving.http_app import build_app
     except ImportError as error:
         raise InputError(
-            f"Expected FastAPI and uvicorn to serve; found no {error.name}. Install them with: "
-            f"pip install 'drgcn[serve]'."
+            f"Expected FastAPI and uvicorn to serve; found no {error.name}. "
+            + how_to_install("serve")
         ) from None
     listening = _listen(host, port)
     with listening:

@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Any
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 
 _PATIENCE = 5.0  # seconds for a machine to answer at all
 _LOCAL_STORE = 100 * 1024**2  # bytes; what goes through it are records, a few kilobytes each
@@ -37,8 +37,8 @@ def connect(address: str, cpus: int) -> None:
         import ray
     except ImportError:
         raise InputError(
-            "Expected Ray for --ray-address; it is not installed. Install drgcn[cluster] on all "
-            "machines of the cluster."
+            "Expected Ray for --ray-address; found none. On every machine of the cluster: "
+            + how_to_install("cluster")
         ) from None
     if ray.is_initialized():
         return

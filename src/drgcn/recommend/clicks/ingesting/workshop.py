@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.clicks.ingesting.memory_limit import default_memory
 
 _BATCH = 2**20
@@ -60,8 +60,7 @@ def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iter
         import duckdb
     except ImportError:
         raise InputError(
-            "Expected DuckDB to read tables of clicks; it is not installed. Run pip install "
-            "'drgcn[recommend]'."
+            f"Expected DuckDB to read tables of clicks; found none. {how_to_install('recommend')}"
         ) from None
     memory = memory or default_memory()
     folder.mkdir()

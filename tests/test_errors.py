@@ -1,0 +1,30 @@
+"""Advice in errors has to be right for somebody who has a copy of the source code."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import drgcn
+from drgcn.errors import how_to_install
+
+SOURCE = Path(drgcn.__file__).parent
+PROJECT = SOURCE.parents[1] / "pyproject.toml"
+
+
+def test_extras_are_installed_from_a_copy_and_exist():
+    if not PROJECT.is_file():
+        pytest.skip("drgcn is not run from its source code")
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+    by_name = [path for path, text in texts.items() if re.search(r"drgcn\[\w", text)]
+    assert by_name == []  # no index of packages knows drgcn
+    called = [
+        n for text in texts.values() for n in re.findall(r"how_to_install\(['\"](.+?)['\"]", text)
+    ]
+    assert set(called) == set(extras)
+
+
+def test_the_advice_is_a_command():
+    assert how_to_install("serve").endswith("run: pip install '.[serve]'")
