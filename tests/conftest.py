@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from typing import Any
 
 import pytest
-import torch
 
-# Test graphs are tiny: more threads only get in each other's way.
+# Test graphs are tiny: more threads only get in each other's way. The matrix libraries of torch,
+# numpy and faiss read these once, when they are first imported; processes that tests start
+# inherit them. A number that is already set is left as it is.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+import torch  # noqa: E402 - after the environment
+
 torch.set_num_threads(1)
 
 
