@@ -6,11 +6,11 @@ import signal
 import time
 import warnings
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
 from drgcn.studies.reproduce import job as job_module
+from drgcn.studies.reproduce import ray_board
 from drgcn.studies.reproduce.failure import failures_in
 from drgcn.studies.reproduce.job import Job
 from drgcn.studies.reproduce.progress_view import ProgressView
@@ -212,24 +212,44 @@ def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrup
 
 
 @pytest.mark.slow
-def test_a_node_runs_no_more_jobs_at_once_than_it_has_room_for(runner, tmp_path):
-    def slow(errand, tell):
-        import ray
+def test_a_job_keeps_its_cpu_while_it_notes_its_start(runner, tmp_path, monkeypatch):
+    """Three jobs for two CPUs. Ray gives the CPU of a task that waits in ``ray.get`` to the next,
+    and lets both run then: so the board is slow to answer here, and nobody may start meanwhile."""
+    seen = tmp_path / "seen"
+    seen.mkdir()
 
+    def slow_board():
+        class Board:
+            def __init__(self):
+                self.slow = True
+
+            def note(self, key, share):
+                end = time.monotonic() + 8.0 * self.slow
+                while time.monotonic() < end and len(list(seen.iterdir())) < 3:
+                    time.sleep(0.05)
+                self.slow = False
+
+            def read(self):
+                return {}, {}
+
+        return Board
+
+    def timed(errand, tell):
         from drgcn.studies.reproduce.job_report import JobReport
         from drgcn.studies.reproduce.ray_errand import Delivery
 
-        tell(0.0)
         start = time.time()
-        time.sleep(0.3)
-        span = f"{ray.get_runtime_context().get_node_id()} {start} {time.time()}"
-        return Delivery(JobReport(errand.job, notes=(span,)))
+        (seen / errand.job.key).touch()
+        tell(0.0)
+        return Delivery(JobReport(errand.job, notes=(f"{start} {time.time()}",)))
 
-    jobs = [Job(experiment(epochs=n), None, (0,)) for n in range(1, 9)]
-    spans = [r.notes[0].split() for r in replace(runner, task=slow)(jobs, tmp_path)]
-    for node in {span[0] for span in spans}:
-        own = sorted((float(start), float(end)) for name, start, end in spans if name == node)
-        assert all(before[1] <= after[0] for before, after in pairwise(own))
+    monkeypatch.setattr(ray_board, "_board_class", slow_board)
+    monkeypatch.setattr(ray_board, "_ANSWER", 20.0)
+    jobs = [Job(experiment(epochs=n), None, (0,)) for n in (1, 2, 3)]
+    notes = [r.notes[0].split() for r in replace(runner, task=timed)(jobs, tmp_path / "out")]
+    starts, ends = (sorted(map(float, times)) for times in zip(*notes, strict=True))
+    assert starts[2] >= ends[0]
+    assert ends[0] - starts[0] > 5.0  # so long the third could have started
 
 
 @pytest.mark.slow
