@@ -10,6 +10,8 @@ MODULES = (
     "drgcn.insertion",
     "drgcn.nn.chebyshev",
     "drgcn.nn.gcn",
+    "drgcn.nn.geniepath",
+    "drgcn.nn.lgcn",
     "drgcn.nn.mixhop",
     "drgcn.nn.mlp",
     "drgcn.stability.attainable",

@@ -464,7 +464,7 @@ def test_a_convolution_with_widths_per_type_is_refused():
 
 
 @pytest.mark.parametrize("reweight", [None, "dr"])
-@pytest.mark.parametrize("name", ["GCN", "GAT", "MixHop", "ChebNet", "MLP"])
+@pytest.mark.parametrize("name", ["GCN", "GAT", "MixHop", "ChebNet", "MLP", "LGCN", "GeniePath"])
 def test_our_own_models_are_pointed_to_their_argument(name, reweight):
     hidden = [3, 3, 3] if name == "MixHop" else 8
     model = getattr(drgcn.nn, name)(D, hidden, CLASSES, reweight=reweight)

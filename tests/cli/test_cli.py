@@ -258,16 +258,20 @@ def the_record(folder):
 
 
 @pytest.mark.parametrize(
-    "model", ["gat", "mixhop", "chebyshev", "mlp", "graphsage", "fastgcn", "asgcn"]
+    ("model", "blocks"),
+    [
+        *(("gat", 2), ("mixhop", 2), ("chebyshev", 2), ("mlp", 2), ("lgcn", 4), ("geniepath", 3)),
+        *(("graphsage", 2), ("fastgcn", 2), ("asgcn", 2)),
+    ],
 )
-def test_every_model_trains_by_its_own_recipe(call, tmp_path, model):
+def test_every_model_trains_by_its_own_recipe(call, tmp_path, model, blocks):
     code, out, _ = call("train", "wine", "--model", model, *QUICK)
     assert code == 0
     assert f"{model} + dr" in out
     record = the_record(tmp_path / "runs")
     expected = recipe("wine", "random", model, reweight="dr", epochs=3)
     assert record["experiment"] == expected.to_dict()
-    assert len(record["seeds"]["0"]["k"]) == 2
+    assert len(record["seeds"]["0"]["k"]) == blocks
 
 
 def test_models_are_compared_with_their_controls(call):

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import ASGCN, GAT, GCN, MLP, ChebNet, FastGCN, GraphSAGE, MixHop
+from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
 from drgcn.studies.building import build
 from drgcn.studies.recipes import MODELS, recipe
 
@@ -18,6 +18,7 @@ SHAPES = {
 }
 CLASSES = {
     **{"gcn": GCN, "gat": GAT, "mixhop": MixHop, "chebyshev": ChebNet, "mlp": MLP},
+    **{"lgcn": LGCN, "geniepath": GeniePath},
     **{"graphsage": GraphSAGE, "fastgcn": FastGCN, "asgcn": ASGCN},
 }
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -57,6 +58,13 @@ def test_settings_reach_the_model():
     assert (mixhop.dropout, mixhop.hidden_dropout, mixhop.binarize) == (0.5, 0.9, True)
     cheb = build(recipe("cora", "public", "chebyshev"), data)
     assert cheb.convs[0].weight.numel() == 3 * 1433 * 16  # orders 0 to 2
+    lgcn = build(recipe("cora", "public", "lgcn"), data)
+    assert [(conv.in_channels, conv.out_channels, conv.k) for conv in lgcn.convs] == [
+        *((32, 8, 8), (40, 8, 8))
+    ]
+    assert (lgcn.dropout, lgcn.convs[1].dropout) == (0.84, 0.84)
+    genie = build(recipe("ppi", "published", "geniepath"), data)
+    assert (len(genie.paths), genie.paths[0].out_channels, genie.lazy) == (4, 256, False)
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "gcn"])
@@ -90,6 +98,9 @@ def test_an_option_cannot_make_a_row_into_another(name):
         ("mixhop", {"hidden_channels": 8}, "one width per power"),
         ("mixhop", {"readout_channels": [1, 1, 0]}, "multiple of the number of classes"),
         ("chebyshev", {"K": -1}, "order K >= 0"),
+        ("lgcn", {"k": 0}, "k >= 1; found 0"),
+        ("lgcn", {"growth": 2.5}, "growth >= 1; found 2.5"),
+        ("geniepath", {"heads": 2}, "dropout, hidden_channels, lazy, num_layers"),
         ("graphsage", {"fan_outs": [10]}, "one fan-out per layer, 2; found [10]"),
         ("graphsage", {"form": "gcn"}, "the form 'concat' or 'simple'"),
         ("fastgcn", {"sampler": "uniform"}, "'importance' or 'layer-dependent'"),

@@ -81,6 +81,19 @@ def test_the_order_of_chebyshev_is_that_of_the_quoted_number():
     assert found == [2, 3]
 
 
+def test_lgcn_is_trained_as_in_its_code():
+    e = recipe("cora", "public", "lgcn")
+    assert (e.hidden_channels, e.num_layers, e.dropout) == (32, 2, 0.84)
+    assert (e.optimizer, e.lr, e.weight_decay, e.options) == ("adam", 0.1, 5e-4, {})
+    assert stopping_rule(e) == Patience(150, "accuracy")
+
+
+def test_geniepath_on_ppi_is_that_of_pygs_example():
+    e = recipe("ppi", "published", "geniepath")
+    assert (e.hidden_channels, e.num_layers, e.lr, e.graphs_per_step) == (256, 4, 0.005, 1)
+    assert (e.dropout, e.weight_decay, e.epochs) == (0.0, 0.0, 100)
+
+
 # Models that sample: values, and the classes' own defaults, as they reach the model
 
 
@@ -195,6 +208,8 @@ def test_nothing_is_unusual_about_a_recipe(model):
         ("chebyshev", {"hidden_channels": 64}, "hidden channels 64"),
         ("mixhop", {"lr": 0.5, "lr_cut_every": None}, "lr 0.5, lr cut every None"),
         ("mlp", {"optimizer": "sgd"}, "optimizer sgd"),
+        ("lgcn", {"options": {"k": 4}}, "k 4"),
+        ("geniepath", {"options": {"lazy": True}}, "lazy True"),
         ("gcn", {"inductive": "train"}, "inductive train"),
         ("fastgcn", {"inductive": None}, "inductive None"),
         ("asgcn", {"batch_size": 512, "reweight": "dr"}, "batch size 512"),

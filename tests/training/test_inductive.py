@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import f1_score
 
-from drgcn.nn import GAT, GCN, MLP, ChebNet, MixHop
+from drgcn.nn import GAT, GCN, LGCN, MLP, ChebNet, GeniePath, MixHop
 from drgcn.training import Patience, clear_checkpoint, fit
 from drgcn.training.streams import stream_key
 from drgcn.training.trainer import Trainer
@@ -198,6 +198,8 @@ MODELS = {
     "mixhop": lambda d, c: MixHop(d, (3, 3, 3), c, hidden_dropout=0.5, binarize=False),
     "chebyshev": lambda d, c: ChebNet(d, 6, c, K=2, reweight="dr"),
     "mlp": lambda d, c: MLP(d, 6, c, reweight="dr"),
+    "lgcn": lambda d, c: LGCN(d, 6, c, num_layers=1, k=3, growth=4, dropout=0.5, reweight="dr"),
+    "geniepath": lambda d, c: GeniePath(d, 6, c, reweight="dr"),
 }
 
 

@@ -7,10 +7,14 @@ from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
 from drgcn.nn.fastgcn import FastGCN
 from drgcn.nn.gat import GAT
 from drgcn.nn.gcn import GCN
+from drgcn.nn.geniepath import GeniePath
+from drgcn.nn.geniepath_layer import AdaptivePath
 from drgcn.nn.graph_attention import GraphAttention
 from drgcn.nn.graph_convolution import GraphConvolution
 from drgcn.nn.graphsage import GraphSAGE
 from drgcn.nn.laplacian import scaled_laplacian
+from drgcn.nn.lgcn import LGCN
+from drgcn.nn.lgcn_convolution import LearnableGraphConvolution
 from drgcn.nn.mixhop import MixHop
 from drgcn.nn.mixhop_convolution import MixHopConvolution
 from drgcn.nn.mlp import MLP
@@ -21,13 +25,17 @@ __all__ = [
     "ASGCN",
     "GAT",
     "GCN",
+    "LGCN",
     "MLP",
+    "AdaptivePath",
     "ChebNet",
     "ChebyshevConvolution",
     "FastGCN",
+    "GeniePath",
     "GraphAttention",
     "GraphConvolution",
     "GraphSAGE",
+    "LearnableGraphConvolution",
     "MixHop",
     "MixHopConvolution",
     "SparseMatrix",

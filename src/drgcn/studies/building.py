@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import ASGCN, GAT, GCN, MLP, ChebNet, FastGCN, GraphSAGE, MixHop
+from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.recipes import recipe
 
@@ -19,6 +19,8 @@ _CLASSES: dict[str, type[torch.nn.Module]] = {
     "mixhop": MixHop,
     "chebyshev": ChebNet,
     "mlp": MLP,
+    "lgcn": LGCN,
+    "geniepath": GeniePath,
     "graphsage": GraphSAGE,
     "fastgcn": FastGCN,
     "asgcn": ASGCN,
