@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,19 +14,16 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_data import ClickData
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.click_trainer import ClickTrainer, Objective
+from drgcn.recommend.model.click_trainer import ClickTrainer
 from drgcn.recommend.model.embedding import freeze
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.lightgcn_objective import LightGCNObjective
-from drgcn.recommend.model.positives import Positives
-from drgcn.recommend.model.sage_objective import SAGEObjective
+from drgcn.recommend.model.run_fingerprint import run_fingerprint
 from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.trainer_setup import set_up
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.streams import mix
 
 _LOOK_EVERY = 1.0  # seconds between looks at the device
-_CHUNK = 1 << 24
 _LARGE = 1 << 30  # numbers in a layer's tables from which they are held in half precision
 
 
@@ -105,24 +101,8 @@ def train(
     device = torch.device(device)
     graph = (data.graph if graph is None else graph).to(device)
     targets = graph if targets is None else targets.to(device)
-    model.to(device).train()
-    positives = Positives(targets, settings.batch_size, settings.seed, settings.draw, exchange)
-    steps = settings.steps or positives.steps(settings.epochs)
-    objective: Objective
-    decay = 0.0
-    if isinstance(model, LightGCN):
-        objective = LightGCNObjective(model, graph, targets, settings, exchange)
-    else:
-        attributes = model.prepare(data, device)
-        objective = SAGEObjective(model, attributes, graph, targets, settings, exchange)
-        decay = settings.weight_decay
-    trainer = ClickTrainer(
-        *(model, objective, positives, steps),
-        lr=settings.lr,
-        weight_decay=decay,
-        exchange=exchange,
-    )
-    fingerprint = _fingerprint(model, data, graph, targets, settings)
+    trainer, attributes = set_up(model, data, graph, settings, targets=targets, exchange=exchange)
+    fingerprint = run_fingerprint(model, data, graph, targets, settings)
     path = None if checkpoint is None else Path(checkpoint)
     spent = 0.0
     if path is not None and path.exists():
@@ -133,11 +113,12 @@ def train(
     writes = path if exchange.rank == 0 else None
     seconds = _run(trainer, spent, writes, checkpoint_every, fingerprint, progress)
     if isinstance(model, ClickSAGE):
+        assert attributes is not None
         nodes = graph.num_users + graph.num_items
         half = nodes * model.settings["hidden_channels"] >= _LARGE
         freeze(model, attributes, graph, dtype=torch.float16 if half else None)
     model.eval()
-    return TrainResult(trainer.losses.cpu(), seconds, steps, fingerprint)
+    return TrainResult(trainer.losses.cpu(), seconds, trainer.steps, fingerprint)
 
 
 def _run(
@@ -188,35 +169,3 @@ def _expect_finite(trainer: ClickTrainer) -> None:
             f"Expected a finite loss; found {float(trainer.losses[bad[0, 0]])} at step "
             f"{int(bad[0, 0]) + 1} of {trainer.steps}. Lower the learning rate (--lr)."
         )
-
-
-def _fingerprint(
-    model: ClickSAGE | LightGCN,
-    data: ClickData,
-    graph: ClickGraph,
-    targets: ClickGraph,
-    settings: TrainSettings,
-) -> str:
-    """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
-    sums = [
-        _checksum(part.by_user.col) + _checksum(part.by_user.rowptr) for part in (graph, targets)
-    ]
-    tables: list[int | str] = [data.known_hash]
-    if isinstance(model, ClickSAGE) and not data.known_hash:
-        tables += [
-            _checksum(table.numeric.view(torch.int32)) + _checksum(table.categories)
-            for table in (data.users, data.items)
-            if table is not None
-        ]
-    facts = (type(model).__name__, model.settings, asdict(settings), sums, tables)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-
-def _checksum(values: Tensor) -> int:
-    """A hash of a tensor of whole numbers, on its device."""
-    flat, total = values.flatten(), 0
-    for begin in range(0, flat.numel(), _CHUNK):
-        piece = flat[begin : begin + _CHUNK].long()
-        place = torch.arange(begin, begin + piece.numel(), device=piece.device)
-        total += int(mix(mix(piece) + place).sum())
-    return total

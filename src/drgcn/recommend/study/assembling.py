@@ -1,4 +1,4 @@
-"""A model and its trainer, from the settings of a run."""
+"""A model from the settings of a run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from drgcn.recommend.clicks.click_data import ClickData
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.building import build_lightgcn, build_sage
 from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.click_trainer import ClickTrainer
-from drgcn.recommend.model.encoded_attributes import ClickAttributes
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.lightgcn_objective import LightGCNObjective
-from drgcn.recommend.model.positives import Positives
-from drgcn.recommend.model.sage_objective import SAGEObjective
 from drgcn.recommend.study.study_settings import StudySettings
 
 _ID_ROWS = 1 << 20  # users share rows by hash if there are more
@@ -61,45 +55,6 @@ def build_model(
     gated = build_sage(data, graph, settings.seed, gate=settings.gate, **options)
     gated.load_state_dict(model.state_dict(), strict=False)
     return gated
-
-
-def build_trainer(
-    model: ClickSAGE | LightGCN,
-    data: ClickData,
-    graph: ClickGraph,
-    settings: StudySettings,
-    steps: int,
-) -> tuple[ClickTrainer, ClickAttributes | None]:
-    """As :func:`~drgcn.recommend.model.train.train` sets it up, but to be run in pieces.
-
-    Args:
-        model: The model, moved to where the clicks are.
-        data: The attributes.
-        graph: The clicks to learn from.
-        settings: How.
-        steps: Most steps.
-    """
-    device, alone, training = graph.device, Exchange(), settings.training(steps)
-    model.to(device).train()
-    positives = Positives(graph, training.batch_size, training.seed, training.draw, alone)
-    if isinstance(model, LightGCN):
-        objective = LightGCNObjective(model, graph, graph, training, alone)
-        trainer = ClickTrainer(
-            *(model, objective, positives, steps), lr=training.lr, exchange=alone
-        )
-        return trainer, None
-    attributes = model.prepare(data, device)
-    return (
-        ClickTrainer(
-            model,
-            SAGEObjective(model, attributes, graph, graph, training, alone),
-            *(positives, steps),
-            lr=training.lr,
-            weight_decay=training.weight_decay,
-            exchange=alone,
-        ),
-        attributes,
-    )
 
 
 def wait_for(device: torch.device) -> None:

@@ -19,9 +19,10 @@ from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.train import TrainProgress, train
+from drgcn.recommend.model.trainer_setup import set_up
 from drgcn.recommend.retrieval.evaluation import evaluate
 from drgcn.recommend.retrieval.ranking_report import RankingReport
-from drgcn.recommend.study.assembling import build_model, build_trainer, wait_for
+from drgcn.recommend.study.assembling import build_model, wait_for
 from drgcn.recommend.study.plateau import Plateau, train_to_plateau
 from drgcn.recommend.study.study_record import StudyRecord, identity, packed
 from drgcn.recommend.study.study_settings import StudySettings
@@ -95,7 +96,7 @@ class StudyRun:
         split = split.to(self.device)
         every = settings.steps(settings.every, clicks)
         most = settings.steps(settings.epochs_max, clicks)
-        trainer, attributes = build_trainer(model, self.data, split.train, settings, most)
+        trainer, attributes = set_up(model, self.data, split.train, settings.training(most))
         users = _some_users(split, settings.valid_users)
 
         def measure() -> float:
