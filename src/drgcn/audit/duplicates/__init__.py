@@ -6,7 +6,8 @@ Pairs come from :mod:`~drgcn.audit.duplicates.exact`, :mod:`~drgcn.audit.duplica
 
 from __future__ import annotations
 
-from drgcn.audit.duplicates.findings import duplicate_findings, label_conflicts, straddling
+from drgcn.audit.duplicates.findings import duplicate_findings
+from drgcn.audit.duplicates.group_conflicts import label_conflicts, straddling
 from drgcn.audit.duplicates.groups import DuplicateGroups, find_duplicates
 
 __all__ = [

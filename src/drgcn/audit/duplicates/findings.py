@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drgcn.audit.duplicates.group_conflicts import in_two_parts, label_conflicts, straddling
+from drgcn.audit.duplicates.group_rows import COLUMNS, group_row
 from drgcn.audit.duplicates.groups import DuplicateGroups, Groups, find_duplicates
-from drgcn.audit.duplicates.pairs import DuplicatePairs
 from drgcn.audit.duplicates.union_find import groups_of
 from drgcn.audit.finding import Finding, Severity
-from drgcn.audit.graph_view import PARTS, GraphView
+from drgcn.audit.graph_view import GraphView
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -50,22 +51,6 @@ def duplicate_findings(
     if found.text is not None:
         findings.append(_text(view, found))
     return [*findings, _together(view, found)]
-
-
-def straddling(view: GraphView, groups: Groups, *parts: str) -> Groups:
-    """The groups with a node in each of some parts of the split."""
-    masks = [view.mask(part) for part in parts]
-    return tuple(group for group in groups if all(mask[list(group)].any() for mask in masks))
-
-
-def label_conflicts(view: GraphView, groups: Groups) -> Groups:
-    """The groups whose known labels differ."""
-    conflicting = []
-    for group in groups:
-        members = [node for node in group if view.known[node]]
-        if len(np.unique(view.y[members], axis=0)) > 1:
-            conflicting.append(group)
-    return tuple(conflicting)
 
 
 def _exact(view: GraphView, found: DuplicateGroups) -> Finding:
@@ -176,7 +161,7 @@ def _finding(
         "nodes": nodes,
         "copies": nodes - len(groups),
         "groups in train and test": len(both),
-        "groups in two parts or more": len(_in_two_parts(view, groups)),
+        "groups in two parts or more": len(in_two_parts(view, groups)),
         "groups with different labels": len(conflicts),
     }
     # What straddles comes first: it is what a reader has to see.
@@ -187,49 +172,9 @@ def _finding(
         summary=summary,
         definition=definition,
         numbers=counts | numbers,
-        columns=("nodes", "parts", "labels", "evidence"),
-        rows=tuple(_row(view, found, group) for group in shown),
+        columns=COLUMNS,
+        rows=tuple(group_row(view, found, group) for group in shown),
     )
-
-
-def _in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
-    return {
-        group
-        for number, first in enumerate(PARTS)
-        for second in PARTS[number + 1 :]
-        for group in straddling(view, groups, first, second)
-    }
-
-
-def _row(view: GraphView, found: DuplicateGroups, group: tuple[int, ...]) -> tuple[Any, ...]:
-    parts = ["/".join(part for part in PARTS if view.mask(part)[node]) or "none" for node in group]
-    names = [_label(view, node) for node in group]
-    return (
-        " ".join(map(str, group)),
-        " ".join(parts),
-        ", ".join(names),
-        ", ".join(_evidence(pairs, group) for pairs in _kinds(found, group)),
-    )
-
-
-def _kinds(found: DuplicateGroups, group: tuple[int, ...]) -> list[DuplicatePairs]:
-    inside = [pairs.within(group) for pairs in (*found.pairs(), found.twins)]
-    return [pairs for pairs in inside if len(pairs)]
-
-
-def _evidence(pairs: DuplicatePairs, group: tuple[int, ...]) -> str:
-    if pairs.evidence in ("exact features", "structure"):
-        return {"exact features": "equal features", "structure": "same neighbours"}[pairs.evidence]
-    low, high = pairs.score.min(), pairs.score.max()
-    return f"{pairs.evidence} {low:.2f}" + (f" to {high:.2f}" if high - low > 0.005 else "")
-
-
-def _label(view: GraphView, node: int) -> str:
-    if not view.known[node]:
-        return "unknown"
-    if view.y.ndim == 2:
-        return " ".join(view.class_names[label] for label in np.flatnonzero(view.y[node]))
-    return view.class_names[view.y[node]]
 
 
 def _plain(value: float) -> float | None:
