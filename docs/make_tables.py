@@ -58,6 +58,7 @@ PAGES = (
 )
 NAMES = {
     **{"gcn": "GCN", "gat": "GAT", "mixhop": "MixHop", "chebyshev": "Chebyshev", "mlp": "MLP"},
+    **{"lgcn": "LGCN", "geniepath": "GeniePath"},
     **{"graphsage": "GraphSAGE", "fastgcn": "FastGCN", "asgcn": "ASGCN"},
 }
 SAMPLED = ("graphsage", "fastgcn", "asgcn")

@@ -38,8 +38,8 @@ def train(
     model: Annotated[
         str,
         typer.Option(
-            help="The model: gcn, gat, mixhop, chebyshev, mlp, or one that trains on samples: "
-            "graphsage, fastgcn, asgcn."
+            help="The model: gcn, gat, mixhop, chebyshev, mlp, lgcn, geniepath, or one that "
+            "trains on samples: graphsage, fastgcn, asgcn."
         ),
     ] = "gcn",
     reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
