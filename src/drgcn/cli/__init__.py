@@ -11,6 +11,7 @@ import typer
 from drgcn import __version__
 from drgcn.cli import (
     audit,
+    baselines,
     data,
     demo,
     doctor,
@@ -53,6 +54,7 @@ app.command("tune")(tune.tune)
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.command("baselines")(baselines.baselines)
 app.command("stability")(stability.stability)
 app.command("audit")(audit.audit)
 app.command("refine")(refine.refine)
