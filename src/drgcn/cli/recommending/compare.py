@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import sys
-import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_threads
+from drgcn.cli.recommending.compare_inputs import chosen_gates, searched_rates, study_clicks
+from drgcn.cli.recommending.compare_words import begin, show
 from drgcn.cli.recommending.train_inputs import Model, numbers
 from drgcn.cli.writable import use_folder
-from drgcn.errors import InputError
-
-if TYPE_CHECKING:
-    from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.study.study_record import StudyRecord
-    from drgcn.recommend.study.study_run import Look
-    from drgcn.recommend.study.study_settings import StudySettings
-    from drgcn.recommend.study.study_tables import Rows
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
 _TRAINING = "The training, shared by all gates"
-_LINE_EVERY = 10.0
-_WIDTH = 130
 
 
 def compare(
@@ -131,108 +120,21 @@ def compare(
         "fan_outs": None if fan_outs is None else numbers(fan_outs),
     }
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    load = partial(_clicks, data, fraction, where, data_root)
+    load = partial(study_clicks, data, fraction, where, data_root)
     clicks = load()
     usual = recipe(clicks.name, model.value, fast=fast)
     if clicks.parts and usual.split == "time" and split is None:
         usual = replace(usual, split="official")
     records = run_study(
         *(clicks, replace(usual, **asked), out),
-        gates=_gates(gates, more or [], model),
+        gates=chosen_gates(gates, more or [], model),
         seeds=range(seeds),
-        search_lr=_rates(search),
+        search_lr=searched_rates(search),
         device=where,
         environment=environment(where),
         checkpoint_every=checkpoint_every,
-        begin=_begin,
+        begin=begin,
         jobs=jobs,
         load=load,
     )
-    _show(records, json)
-
-
-def _clicks(name: str, fraction: float, device: Any, root: Path | None) -> ClickData:
-    from drgcn.recommend.clicks import load_clicks
-
-    if name != "astar":
-        return load_clicks(name, root)
-    from drgcn.recommend.synthetic import generate_astar
-
-    return generate_astar(fraction, device=device)
-
-
-def _gates(text: str, more: list[str], model: Model) -> list[Any]:
-    from drgcn.recommend.study.study_settings import GATES
-
-    names = [*text.replace(",", " ").split(), *more]
-    if not names:
-        return ["none"] if model is Model.lightgcn else list(GATES)
-    if unknown := [name for name in names if name not in GATES]:
-        raise InputError(f"Expected gates of {', '.join(GATES)}; found {unknown[0]!r}.")
-    return names
-
-
-def _rates(text: str | None) -> list[float]:
-    if text is None:
-        return []
-    name, _, values = text.partition("=")
-    try:
-        found = [float(value) for value in values.split(",")]
-    except ValueError:
-        found = []
-    if name != "lr" or not found or min(found) <= 0:
-        raise InputError(f"Expected --search such as lr=3e-4,1e-3,3e-3; found {text!r}.")
-    return found
-
-
-def _begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
-    """Says what is run, and now and then how it goes."""
-    words = f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
-    if record is not None:
-        print(f"{words}: on record", file=sys.stderr, flush=True)
-        return None
-    print(words, file=sys.stderr, flush=True)
-    said = time.perf_counter()
-
-    def look(step: int, loss: float, recall: float) -> None:
-        nonlocal said
-        if time.perf_counter() - said > _LINE_EVERY:
-            said = time.perf_counter()
-            line = f"  {settings.gate}, seed {settings.seed}: step {step}, loss {loss:.4f}"
-            if recall == recall:  # it is not a number where nothing is validated
-                line += f", validation {100 * recall:.2f} %"
-            print(line, file=sys.stderr, flush=True)
-
-    return look
-
-
-def _show(records: list[StudyRecord], json: bool) -> None:
-    from drgcn.recommend.study.gate_comparison import comparisons
-    from drgcn.recommend.study.study_tables import difference_rows, recall_rows, title, verdict
-
-    found = comparisons(records)
-    if json:
-        tests = [record.recall() for record in records]
-        names = [record.file_name for record in records]
-        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
-        return
-    for one in found:
-        print(f"{title(one)}; in %, mean and deviation over seeds")
-        _print(recall_rows(one).transposed())
-    if (differences := difference_rows(found)).rows:
-        _print(differences)
-        print(verdict(found[0]))
-
-
-def _print(rows: Rows) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    for place, name in enumerate(rows.header):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    for row in rows.rows:
-        table.add_row(*row)
-    console = Console()
-    console.width = max(console.width, _WIDTH)  # a number cut in half is worse than a long line
-    console.print(table)
+    show(records, json)

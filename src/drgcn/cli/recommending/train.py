@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_threads
-from drgcn.cli.recommending.train_inputs import Model, Targets, build, numbers
+from drgcn.cli.options import Device, Gate, Json, Threads, use_threads
+from drgcn.cli.recommending.train_inputs import Model, Targets, chosen_settings
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
-
-
-_DEFAULTS: dict[Model, dict[str, Any]] = {
-    Model.sage: {"epochs": 5.0, "batch_size": 8192, "loss": "softmax", "draw": "clicks"},
-    # Those of its authors, on all of their datasets.
-    Model.lightgcn: {
-        **{"epochs": 1000.0, "batch_size": 2048, "loss": "bpr", "draw": "users"},
-        **{"weight_decay": 1e-4},
-    },
-}
 
 
 def train(
@@ -167,78 +156,23 @@ def train(
     Example: drgcn recommend train clicks --out run --epochs 5
     """
     asked = dict(locals())  # all options; nothing else is there yet
-    from dataclasses import asdict
-
-    from drgcn.cli.recommending.rank_clicks import clear_run, expect_own, rank_clicks
-    from drgcn.cli.recommending.train_progress import trained
+    from drgcn.cli.recommending.rank_clicks import expect_own
+    from drgcn.cli.recommending.train_here import say_run, train_here
     from drgcn.cli.recommending.train_ranks import launch
     from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.distributed.rank_group import joined_ranks
-    from drgcn.recommend.model.run_folder import CHECKPOINT, SETTINGS, save_run
-    from drgcn.recommend.model.train_settings import TrainSettings
+    from drgcn.recommend.model.run_folder import SETTINGS
 
     use_threads(threads)
     if (out / SETTINGS).exists():
         raise InputError(f"Expected --out without a finished run; {out} holds one already.")
     if "RANK" not in os.environ:  # a rank finds what others have begun
         expect_own(out)
-    given = {
-        **{"epochs": epochs, "batch_size": batch_size, "loss": loss, "draw": draw},
-        **{"weight_decay": weight_decay},
-    }
-    usual = _DEFAULTS[model] | {name: v for name, v in given.items() if v is not None}
-    settings = TrainSettings(
-        seed=seed,
-        steps=steps,
-        lr=lr,
-        negatives=negatives,
-        logq=logq,  # type: ignore[arg-type]
-        mask_target=not leak,
-        bfloat16=bfloat16,
-        **usual,
-    )
+    settings = chosen_settings(asked)
     data = ClickData.load(folder)
     use_folder(out)
     if workers > 1 or ray_address is not None:
         launch(asked, settings)
         if ray_address is not None:  # with torchrun, rank 0 has said it
-            _say(out, json)
+            say_run(out, json)
         return
-    with joined_ranks(use_device(device)) as (exchange, where):
-        last, graph, goal = rank_clicks(data, day, all_days, targets, out, exchange)
-        made = build(
-            *(model, data, graph, seed, gate, channels, numbers(fan_outs), layers),
-            *(user_ids, item_ids, temperature),
-        )
-        result, record = trained(
-            *(made, data, graph, settings, goal, where),
-            checkpoint=out / CHECKPOINT,
-            checkpoint_every=checkpoint_every,
-            exchange=exchange,
-        )
-        if exchange.rank > 0:
-            return
-        facts = {
-            **{"data": data.name, "content_hash": data.content_hash, "day": last},
-            # Seen from the run, so that both may be moved together.
-            **{"folder": os.path.relpath(folder, out), "targets": targets.value},
-            **asdict(settings),
-        }
-        save_run(out, made, facts, result.losses, record)
-        clear_run(out)
-        _say(out, json)
-
-
-def _say(out: Path, json: bool) -> None:
-    """How a run went that was written to the end."""
-    from drgcn.recommend.model.run_folder import RECORD
-
-    record = jsonlib.loads((out / RECORD).read_text(encoding="utf-8"))
-    if json:
-        print(jsonlib.dumps({"run": str(out), **record}))
-        return
-    print(
-        f"{record['steps']:,} steps in {record['seconds']:.1f} s, loss {record['loss']:.4f} over "
-        f"the last tenth"
-    )
-    print(f"written to {out}")
+    train_here(asked, settings, data)

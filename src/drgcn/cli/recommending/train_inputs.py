@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from drgcn.recommend.clicks import ClickData, ClickGraph
     from drgcn.recommend.model.click_sage import ClickSAGE
     from drgcn.recommend.model.lightgcn import LightGCN
+    from drgcn.recommend.model.train_settings import TrainSettings
 
 
 class Model(StrEnum):
@@ -26,6 +28,27 @@ class Targets(StrEnum):
 
     same = "same"
     last_day = "last-day"
+
+
+_DEFAULTS: dict[Model, dict[str, Any]] = {
+    Model.sage: {"epochs": 5.0, "batch_size": 8192, "loss": "softmax", "draw": "clicks"},
+    # Those of its authors, on all of their datasets.
+    Model.lightgcn: {
+        **{"epochs": 1000.0, "batch_size": 2048, "loss": "bpr", "draw": "users"},
+        **{"weight_decay": 1e-4},
+    },
+}
+_OPEN = ("epochs", "batch_size", "loss", "draw", "weight_decay")
+
+
+def chosen_settings(asked: Mapping[str, Any]) -> TrainSettings:
+    """How to train, from the options of the command by name; what was not said is the model's."""
+    from drgcn.recommend.model.train_settings import TrainSettings
+
+    usual = _DEFAULTS[asked["model"]]
+    given = {name: asked[name] for name in _OPEN if asked[name] is not None}
+    rest = {name: asked[name] for name in ("seed", "steps", "lr", "negatives", "logq", "bfloat16")}
+    return TrainSettings(mask_target=not asked["leak"], **rest, **(usual | given))
 
 
 def chosen_clicks(
