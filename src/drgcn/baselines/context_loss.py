@@ -11,8 +11,8 @@ from torch import Tensor
 def context_loss(
     embed: Callable[[Tensor], Tensor], weight: Tensor, pairs: Tensor, wrong: Tensor
 ) -> Tensor:
-    r"""Equation 3 of Planetoid, summed over pairs: for a centre :math:`i`, its context :math:`c`
-    and wrong contexts :math:`n`
+    r"""The loss of Planetoid's contexts, summed over pairs: for a centre :math:`i`, its context
+    :math:`c` and wrong contexts :math:`n`
 
     .. math::
         -\log \sigma(\mathbf{w}_c \cdot \mathbf{e}_i)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import torch
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.baselines.checks import expect_at_least
+from drgcn.baselines.logistic_regression import logistic_regression
 from drgcn.baselines.prediction import Prediction
 from drgcn.baselines.random_walks import random_walks
 from drgcn.baselines.seen_graph import SeenGraph, seeded
@@ -25,11 +25,11 @@ class DeepWalk:
     of the hierarchical softmax. It looks neither at features nor, for its vectors, at labels.
 
     Attributes:
-        walks: Walks from each node: 10. The paper has 80 (Section 5.2, gamma), trained online by
+        walks: Walks from each node: 10. The paper's experiments have 80 (gamma), trained online by
             plain gradient steps; ten of them with Adam come to as much on validation.
-        length: Nodes in a walk: 40, ibid. (t).
-        window: Greatest distance of a pair in a walk: 10, ibid. (w).
-        channels: Size of a vector: 128, ibid. (d).
+        length: Nodes in a walk: 40, as there (t).
+        window: Greatest distance of a pair in a walk: 10, as there (w).
+        channels: Size of a vector: 128, as there (d).
         negatives: Negatives of each pair: 5, the default of word2vec (Mikolov et al., 2013).
         shared_negatives: How many the pairs of a walk share, see
             :func:`~drgcn.baselines.skip_gram.skip_gram_loss`; ours.
@@ -63,12 +63,13 @@ class DeepWalk:
         """See :class:`~drgcn.baselines.Baseline`; validation is not looked at."""
         seen = SeenGraph.of(data)
         vectors = self.vectors(seen.adjacency, seed).numpy()
-        model = LogisticRegression(C=self.inverse_penalty, max_iter=1000)
-        model.fit(vectors[seen.train.numpy()], seen.train_y.numpy())
-        scores = torch.zeros(seen.nodes, seen.classes)
-        found = torch.from_numpy(model.predict_proba(vectors)).float()
-        scores[:, torch.from_numpy(model.classes_)] = found
-        return Prediction(scores)
+        weight, bias = logistic_regression(
+            vectors[seen.train.numpy()],
+            seen.train_y.numpy(),
+            self.inverse_penalty,
+            seen.classes,
+        )
+        return Prediction(torch.from_numpy(vectors @ weight + bias))
 
     def vectors(self, adjacency: sparse.csr_array, seed: int) -> Tensor:
         """A vector for each node ``[nodes, channels]``."""

@@ -6,26 +6,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
 from drgcn.baselines.checks import expect_at_least, expect_positive
 from drgcn.baselines.label_relations import LabelRelations
+from drgcn.baselines.logistic_regression import logistic_regression
 from drgcn.baselines.prediction import Prediction
 from drgcn.baselines.seen_graph import SeenGraph, seeded
 from drgcn.errors import InputError
 
 _AGGREGATES = ("count", "share")
-Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class IterativeClassification:
-    """ICA of Lu and Getoor (2003), "Link-based Classification", as Kipf and Welling (2017,
-    Section 5.1) ran it for the number that is quoted: a logistic regression on a node's own
+    """ICA of Lu and Getoor (2003), "Link-based Classification", as Kipf and Welling (2017)
+    ran it for the number that is quoted: a logistic regression on a node's own
     features guesses all labels; a second one, on features and the labels of neighbours, is
     trained with these guesses and then goes over all nodes without a label, one by one in a drawn
     order, ten times. Training nodes keep their labels throughout.
@@ -81,7 +79,7 @@ class IterativeClassification:
     ) -> LabelRelations:
         """Both regressions, fitted to training nodes."""
         train, y = seen.train.numpy(), seen.train_y.numpy()
-        local, begins = _fitted(x[train], y, penalty, seen.classes)
+        local, begins = logistic_regression(x[train], y, penalty, seen.classes)
         labels = (x @ local + begins).argmax(axis=1)
         labels[train] = y
         neighbours = seen.adjacency
@@ -90,22 +88,6 @@ class IterativeClassification:
             neighbours = sparse.csr_array(sparse.diags_array(scale) @ neighbours)
         summed = neighbours[train] @ np.eye(seen.classes)[labels]
         both = sparse.csr_array(sparse.hstack([x[train], sparse.csr_array(summed)]))
-        weight, bias = _fitted(both, y, penalty, seen.classes)
+        weight, bias = logistic_regression(both, y, penalty, seen.classes)
         width = x.shape[1]
         return LabelRelations(neighbours, x @ weight[:width] + bias, weight[width:], labels)
-
-
-def _fitted(
-    x: sparse.csr_array, y: npt.NDArray[np.int64], penalty: float, classes: int
-) -> tuple[Scores, Scores]:
-    """Weights ``[features, classes]`` and biases of a logistic regression."""
-    model = LogisticRegression(C=penalty, max_iter=1000).fit(x, y)
-    weight = np.zeros((x.shape[1], classes))
-    bias = np.full(classes, -np.inf)
-    if len(model.classes_) == 2:  # scikit-learn keeps one row of weights for two classes
-        weight[:, model.classes_[1]] = model.coef_[0]
-        bias[model.classes_] = 0.0, model.intercept_[0]
-    else:
-        weight[:, model.classes_] = model.coef_.T
-        bias[model.classes_] = model.intercept_
-    return weight, bias

@@ -27,8 +27,8 @@ class LabelPropagation:
 
     Attributes:
         class_mass: Whether scores are scaled so that each class has the share of all scores
-            that it has of the training nodes (Section 4 of the paper). Without it almost
-            everything on Pubmed is given to one class.
+            that it has of the training nodes (the paper's "class mass normalization"). Without
+            it almost everything on Pubmed is given to one class.
     """
 
     name: ClassVar[str] = "label-propagation"

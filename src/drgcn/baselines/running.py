@@ -45,7 +45,7 @@ def run_baseline(
     if not seeds:
         raise InputError("Expected at least one seed; found none. Ask for some.")
     wanted = list(seeds)[:1] if baseline.deterministic else list(seeds)
-    settings = _plain(asdict(baseline))
+    settings = plain_settings(baseline)
     name = identity(baseline.name, settings, data.dataset.content_hash)
     known: dict[int, SeedResult] = {}
     for record in baseline_records(out).values():
@@ -84,6 +84,7 @@ def _one_seed(baseline: Baseline, data: Data, seed: int) -> SeedResult:
     return SeedResult(share(data.test_mask), share(data.val_mask), prediction.chosen)
 
 
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """As JSON will give them back."""
+def plain_settings(baseline: Baseline) -> dict[str, Any]:
+    """All settings, as JSON will give them back."""
+    settings = asdict(baseline)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}

@@ -30,8 +30,8 @@ class SemiEmbedding:
     come without settings; where no source is named a setting is ours.
 
     Attributes:
-        channels: Hidden width: 50, the smallest of the paper's networks.
-        margin: Least distance of nodes that are no neighbours: 1, the paper's.
+        channels: Hidden width.
+        margin: Least distance of nodes that are no neighbours.
         weights: Weights of the margin loss to choose from by validation accuracy.
         epochs: Steps on all training nodes and all edges.
         lr: Learning rate of Adam.

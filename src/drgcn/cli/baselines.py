@@ -14,6 +14,7 @@ from drgcn.cli.options import (
     DataRoot,
     Dataset,
     Json,
+    Normalize,
     Offline,
     Split,
     Threads,
@@ -34,6 +35,7 @@ def baselines(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 20,
     split: Split = None,
+    normalize: Normalize = None,
     threads: Threads = None,
     data_root: DataRoot = None,
     offline: Offline = False,
@@ -43,7 +45,7 @@ def baselines(
     """Run the methods that the paper quotes without running them, and print their accuracies.
 
     Seeds that already have a record in --out are not run again. Methods without chance are run
-    once. Features are scaled as each method wants them.
+    once. Features are scaled as each method wants them, if --normalize does not say otherwise.
 
     Example: drgcn baselines cora --method label-propagation --method ica
     """
@@ -58,7 +60,8 @@ def baselines(
     folder = use_folder(out)
     found: list[dict[str, Any]] = []
     for baseline in chosen:
-        data = load(dataset, data_root, split=split, normalize=baseline.scaling, offline=offline)
+        scaled = normalize or baseline.scaling
+        data = load(dataset, data_root, split=split, normalize=scaled, offline=offline)
 
         def show(done: int, of: int, name: str = baseline.name) -> None:
             print(f"{name}: seed {done + 1} of {of}", file=sys.stderr)
