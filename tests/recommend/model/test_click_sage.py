@@ -8,6 +8,7 @@ from drgcn.recommend.model.attribute_summary import AttributeSummary
 from drgcn.recommend.model.building import build_sage
 from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.click_tree import ClickTree, other
+from drgcn.recommend.model.cold_embedding import embed_cold
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.neighborhood_encoding import encode_means
 from drgcn.recommend.model.sage_layer import SAGELayer
@@ -292,7 +293,7 @@ def test_cold_nodes_are_embedded_by_attributes_alone():
     with torch.no_grad():
         model.encoder("user").id_table.zero_()
     expected = embed_all(model, clicks, clicks.graph)[0][cold]
-    torch.testing.assert_close(model.embed_cold("user", clicks.users.rows(cold)), expected)
+    torch.testing.assert_close(embed_cold(model, "user", clicks.users.rows(cold)), expected)
     torch.testing.assert_close(expected.norm(dim=1), torch.ones(5))
 
 
@@ -324,7 +325,7 @@ def test_unfrozen_dr_and_other_bad_input_are_refused():
     with pytest.raises(InputError, match="freeze"):
         embed_all(model, clicks, clicks.graph)
     with pytest.raises(InputError, match="freeze"):
-        model.embed_cold("user", table(3, torch.Generator().manual_seed(0)))
+        embed_cold(model, "user", table(3, torch.Generator().manual_seed(0)))
     with pytest.raises(InputError, match="2 levels"):
         model(drawn_trees(clicks.graph, (3,)), model.prepare(clicks))
     with pytest.raises(InputError, match="user_id_channels"):

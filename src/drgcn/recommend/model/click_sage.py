@@ -21,15 +21,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.attribute_table import AttributeTable
 from drgcn.recommend.clicks.click_data import ClickData
 from drgcn.recommend.model.attribute_encoder import AttributeEncoder
 from drgcn.recommend.model.attribute_summary import AttributeSummary
-from drgcn.recommend.model.click_tree import ClickTree, Side, other
+from drgcn.recommend.model.click_tree import ClickTree, Side
 from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.first_blocks import first_blocks
-from drgcn.recommend.model.neighborhood_encoding import encode_means
 from drgcn.recommend.model.sage_layer import GateName, SAGELayer
 from drgcn.recommend.model.tree_block import TreeBlock, next_blocks, pooled_means
 
@@ -184,28 +182,6 @@ class ClickSAGE(torch.nn.Module):
             if number + 1 < len(self.layers):
                 blocks = next_blocks(blocks, [F.relu(out) for out in outputs])
         return [self.finished(out) for out in outputs]
-
-    def embed_cold(
-        self, side: Side, table: AttributeTable | None, num_nodes: int | None = None
-    ) -> Tensor:
-        """Embeddings by attributes alone, of nodes that have no clicks or were never seen.
-
-        Args:
-            side: Users or items.
-            table: Their attributes.
-            num_nodes: How many, where there are no attributes.
-        """
-        self.check_frozen()
-        encoder = self.encoder(side)
-        attributes = encoder.prepare(table, num_nodes=num_nodes, known=False)
-        nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
-        h = encode_means(encoder, attributes, nodes[:, None])
-        for number, layer in enumerate(self.sage_layers):
-            weights = layer.folded(layer.gate_vectors(layer.frozen_means()))[side]
-            nothing = h.new_zeros(h.size(0), layer.in_channels[other(side)])
-            h = layer.apply_weights(weights, h, nothing)
-            h = F.relu(h) if number + 1 < len(self.layers) else h
-        return self.finished(h)
 
     def check_frozen(self) -> None:
         """Refuses to embed with means that nobody has computed."""

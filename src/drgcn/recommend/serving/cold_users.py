@@ -15,6 +15,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.attribute_rows import attribute_rows
 from drgcn.recommend.clicks.attribute_table import AttributeTable
 from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.model.cold_embedding import embed_cold
 from drgcn.recommend.model.run_folder import load_run
 
 
@@ -63,7 +64,7 @@ class ColdUsers:
                 f"Expected categories that are text; found {error.object!r}, with half a "
                 f"character."
             ) from None
-        return self.model.embed_cold("user", table)
+        return embed_cold(self.model, "user", table)
 
 
 def _with_values(table: AttributeTable) -> AttributeTable:
