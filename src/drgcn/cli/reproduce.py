@@ -119,8 +119,8 @@ def _run(
     )
     from drgcn.studies.reproduce.damaged import set_aside_damaged
     from drgcn.studies.reproduce.progress_view import ProgressView
-    from drgcn.studies.reproduce.suite import run_suite, where_it_ran
-    from drgcn.studies.reproduce.suite_record import SuiteRecord
+    from drgcn.studies.reproduce.suite import run_suite
+    from drgcn.studies.reproduce.suite_account import account
 
     new = not out.exists()
     use_folder(out)
@@ -142,31 +142,17 @@ def _run(
             stock, out, runner, view=view, data_root=data_root, device=device
         )
     wall = time.perf_counter() - began[0]
-    trained = [report for report in reports if report.trained]
-    failed = sum(report.error is not None for report in reports)
-    own = sum(bool(report.trained) or report.error is not None for report in reports)
-    record = SuiteRecord(
-        started=began[1].isoformat(),
-        ending=ending,
-        tables=[table.name for table in request.tables],
-        only=request.only,
-        controls=request.controls,
-        workers=runner.workers,
-        threads=runner.threads_each,
-        wall_seconds=round(wall, 3),
-        job_seconds=round(sum(report.seconds for report in reports), 3),
-        jobs=own,
-        jobs_of_others=len(reports) - own,
-        failed=failed,
-        cells=request.cells_of(report.job.key for report in trained),
-        seeds_trained=sum(len(report.trained) for report in trained),
-        seeds_recorded=stock.recorded_seeds,
-        environment=where_it_ran(device),
+    record = account(
+        *(request, runner, stock, reports, ending),
+        started=began[1],
+        wall=wall,
+        device=device,
     )
     if ending == "disk full":
+        done = sum(bool(report.trained) for report in reports)
         print(
             f"error: there is no room left to write in {out}: free some, and run the same command "
-            f"again to go on after {len(trained)} of {len(stock.todo)} jobs",
+            f"again to go on after {done} of {len(stock.todo)} jobs",
             file=sys.stderr,
         )
         return 1
@@ -178,7 +164,7 @@ def _run(
     print_ending(record)
     print_failures(reports)
     print_stuck(stuck)
-    return 1 if failed or stuck else 0
+    return 1 if record.failed or stuck else 0
 
 
 def _say_that_nothing_can_be_run(request: Request) -> None:

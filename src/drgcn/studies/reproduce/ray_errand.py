@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from drgcn.studies.environment import source_hash
 from drgcn.studies.reproduce.job import Job
 from drgcn.studies.reproduce.job_report import JobReport
+from drgcn.studies.run_record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,32 @@ class Errand:
     threads: int
     source: str
 
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        out: Path,
+        records: Sequence[RunRecord],
+        *,
+        sign: str | None,
+        data_root: Path | None,
+        device: str,
+        threads: int,
+    ) -> Errand:
+        """What to say of a job, given the records in ``out``."""
+        whose = hashlib.sha256(f"{platform.node()}:{out}".encode()).hexdigest()[:12]
+        return cls(
+            job=job,
+            out=out,
+            sign=sign,
+            own=f"{whose}/{job.file_stem}",
+            on_record=_on_record(job, records),
+            data_root=data_root,
+            device=device,
+            threads=threads,
+            source=source_hash(),
+        )
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -45,3 +75,12 @@ class Delivery:
 
     report: JobReport
     records: tuple[str, ...] = ()
+
+
+def _on_record(job: Job, records: Sequence[RunRecord]) -> Mapping[str, frozenset[int]]:
+    """Seeds on record for a job's experiment, whatever the data was: the node knows its own."""
+    found: dict[str, frozenset[int]] = {}
+    for record in records:
+        if record.experiment == job.experiment:
+            found[record.identity] = found.get(record.identity, frozenset()) | record.seeds.keys()
+    return found

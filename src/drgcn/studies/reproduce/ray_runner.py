@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.environment import source_hash
 from drgcn.studies.reproduce.backend import Watch
 from drgcn.studies.reproduce.job import Job
 from drgcn.studies.reproduce.job_report import JobReport
@@ -25,7 +22,7 @@ from drgcn.studies.reproduce.ray_delivery import deliver
 from drgcn.studies.reproduce.ray_errand import Delivery, Errand
 from drgcn.studies.reproduce.ray_share import RayShare
 from drgcn.studies.reproduce.ray_task import MemoryRanOutError, run_on_node
-from drgcn.studies.run_record import RunRecord, load_records
+from drgcn.studies.run_record import load_records
 
 _RETRIES = 3  # by Ray, of a job whose process or node died, or that found too little memory
 _LOOK_EVERY = 1.0  # seconds
@@ -115,16 +112,12 @@ class RayRunner:
         records = load_records(out)
         try:
             for job in jobs:
-                errand = Errand(
-                    job=job,
-                    out=out,
+                errand = Errand.of(
+                    *(job, out, records),
                     sign=sign.name if self.shared else None,
-                    own=_own_name(job, out),
-                    on_record=_on_record(job, records),
                     data_root=data_root,
                     device=device,
                     threads=self.share.cpus,
-                    source=source_hash(),
                 )
                 pending[remote.remote(errand, board.pen(job.key))] = job
             yield from self._received(pending, out, board, watch or (lambda job, share: None))
@@ -193,17 +186,3 @@ def _cancel(refs: list[Any]) -> None:
         _, left = ray.wait(refs, num_returns=len(refs), timeout=_GRACE)
         for ref in left:
             ray.cancel(ref, force=True)
-
-
-def _own_name(job: Job, out: Path) -> str:
-    whose = hashlib.sha256(f"{platform.node()}:{out}".encode()).hexdigest()[:12]
-    return f"{whose}/{job.file_stem}"
-
-
-def _on_record(job: Job, records: Sequence[RunRecord]) -> Mapping[str, frozenset[int]]:
-    """Seeds on record for a job's experiment, whatever the data was: the node knows its own."""
-    found: dict[str, frozenset[int]] = {}
-    for record in records:
-        if record.experiment == job.experiment:
-            found[record.identity] = found.get(record.identity, frozenset()) | record.seeds.keys()
-    return found
