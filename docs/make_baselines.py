@@ -1,0 +1,186 @@
+"""Remakes the tables of docs/baselines.md from the records in results/baselines.
+
+Text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is replaced. With ``--check`` nothing is
+written, and the exit code says whether anything would change.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from drgcn.baselines import METHODS, baseline_records, method
+from drgcn.baselines.record import BaselineRecord, SeedResult
+from drgcn.baselines.running import plain_settings
+from drgcn.baselines.summary import Summary
+from drgcn.studies.paper.all_tables import paper_table_of
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "baselines.md"
+SETS = ("cora", "citeseer", "pubmed")
+NEAR = 2.0  # points
+# Yang et al. (2016). The paper's row has the better of both on each set.
+PLANETOID = {
+    "planetoid-t": {"cora": 75.7, "citeseer": 62.9, "pubmed": 75.7},
+    "planetoid-i": {"cora": 61.2, "citeseer": 64.7, "pubmed": 77.2},
+}
+Results = dict[tuple[str, str, str], dict[int, SeedResult]]
+
+
+def main() -> None:
+    """Fills the page, or checks it."""
+    text = PAGE.read_text(encoding="utf-8")
+    new = text
+    for name, block in blocks().items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if not place.search(new):
+            sys.exit(f"{PAGE} has no place for {name!r}")
+        new = place.sub(lambda found, block=block: f"{found[1]}{block}\n{found[2]}", new)
+    if "--check" in sys.argv[1:]:
+        sys.exit(int(new != text))
+    PAGE.write_text(new, encoding="utf-8")
+
+
+def blocks() -> dict[str, str]:
+    """All tables by the names of their places."""
+    records = list(baseline_records(ROOT / "results" / "baselines").values())
+    usual = merged([one for one in records if not departures(one)])
+    other = merged([one for one in records if departures(one)])
+    return {
+        "accuracies": accuracy_table(usual),
+        "verdicts": verdicts(usual),
+        "chosen": chosen_table(usual),
+        "tried": tried_table(usual, other),
+        "where": where(records),
+    }
+
+
+def departures(record: BaselineRecord) -> str:
+    """Settings that are not the usual ones, in words."""
+    usual = plain_settings(method(record.method))
+    changed = {name: value for name, value in record.settings.items() if value != usual.get(name)}
+    return ", ".join(f"{name} {value}" for name, value in changed.items())
+
+
+def merged(records: list[BaselineRecord]) -> Results:
+    """Results by dataset, method and what departs from its usual settings."""
+    found: Results = {}
+    for one in records:
+        place = (one.data["name"], one.method, departures(one))
+        found.setdefault(place, {}).update(one.seeds)
+    return found
+
+
+def published(name: str) -> dict[str, float]:
+    """The printed accuracies of a method by dataset."""
+    if name in PLANETOID:
+        return PLANETOID[name]
+    row = METHODS[name].row
+    cells = [cell for cell in paper_table_of("semi").printed if cell.row == row]
+    return {cell.dataset: cell.printed.mean for cell in cells if cell.dataset and cell.printed}
+
+
+def accuracy_table(results: Results) -> str:
+    """Ours with the number of seeds, the published number in brackets, and the difference."""
+    rows = []
+    for name in METHODS:
+        cells = []
+        for dataset in SETS:
+            printed = published(name)[dataset]
+            seeds = results.get((dataset, name, ""))
+            if seeds is None:
+                cells.append(f"- ({printed})")
+                continue
+            summary = Summary.of(seeds)
+            count = "no chance" if METHODS[name].deterministic else f"{summary.seeds} seeds"
+            difference = f"{summary.test - printed:+.1f}"
+            cells.append(f"{summary.words(1)} ({printed}), {difference}; {count}")
+        rows.append([name, *cells])
+    return markdown(["", *SETS], rows)
+
+
+def verdicts(results: Results) -> str:
+    """Where ours and the published numbers agree."""
+    kinds: dict[str, list[str]] = {"above": [], "within": [], "below": []}
+    for name in METHODS:
+        for dataset in SETS:
+            seeds = results.get((dataset, name, ""))
+            if seeds is None:
+                continue
+            difference = Summary.of(seeds).test - published(name)[dataset]
+            kind = "within" if abs(difference) <= NEAR else "above" if difference > 0 else "below"
+            kinds[kind].append(f"{name} on {dataset} ({difference:+.1f})")
+    heads = {
+        "above": f"More than {NEAR:g} points above the published number",
+        "within": f"Within {NEAR:g} points of it",
+        "below": f"More than {NEAR:g} points below it",
+    }
+    return "\n".join(
+        f"- {heads[kind]}: {'; '.join(names) or 'none'}." for kind, names in kinds.items()
+    )
+
+
+def chosen_table(results: Results) -> str:
+    """What validation chose, and the accuracy there."""
+    rows = []
+    for name in METHODS:
+        for dataset in SETS:
+            seeds = results.get((dataset, name, ""))
+            if seeds is None:
+                continue
+            rows.append([name, dataset, f"{Summary.of(seeds).val:.1f}", _choices(seeds)])
+    return markdown(["method", "dataset", "validation accuracy %", "chosen (seeds)"], rows)
+
+
+def _choices(seeds: dict[int, SeedResult]) -> str:
+    """How often each value was chosen; of steps and epochs the range."""
+    words = []
+    for key in next(iter(seeds.values())).chosen:
+        values = [result.chosen[key] for result in seeds.values()]
+        if key in ("step", "epoch"):
+            words.append(f"{key} {min(values)} to {max(values)}")
+            continue
+        counted = {value: values.count(value) for value in sorted(set(values))}
+        many = len(counted) > 1
+        each = [f"{v:g}" if isinstance(v, float) else f"{v}" for v in counted]
+        pairs = zip(each, counted.values(), strict=True)
+        words.append(f"{key} " + ", ".join(f"{v} ({n})" if many else v for v, n in pairs))
+    return "; ".join(words) or "nothing"
+
+
+def tried_table(usual: Results, other: Results) -> str:
+    """Other settings beside the usual ones on the same seeds."""
+    rows = []
+    for (dataset, name, words), seeds in sorted(other.items()):
+        ours = usual.get((dataset, name, ""), {})
+        same = {seed: ours[seed] for seed in seeds if seed in ours}
+        against, theirs = Summary.of(seeds), Summary.of(same) if same else None
+        rows.append(
+            [
+                f"{name} ({words})",
+                dataset,
+                f"{against.seeds}",
+                f"{against.val:.1f}" + (f" ({theirs.val:.1f})" if theirs else ""),
+                against.words(1) + (f" ({theirs.words(1)})" if theirs else ""),
+            ]
+        )
+    heads = ["tried", "dataset", "seeds", "validation % (usual)", "test % (usual)"]
+    return markdown(heads, rows) if rows else "No other settings on record."
+
+
+def where(records: list[BaselineRecord]) -> str:
+    """Hardware and versions behind the records."""
+    kinds = sorted({(r.environment["device"], r.environment["torch"]) for r in records})
+    words = "; ".join(f"{device}, torch {version}" for device, version in kinds)
+    return f"{len(records)} records, made on: {words}."
+
+
+def markdown(heads: list[str], rows: list[list[str]]) -> str:
+    """A table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
