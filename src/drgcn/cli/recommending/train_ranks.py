@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import typer
 
 from drgcn.cli.options import Gate
 from drgcn.cli.recommending.train_inputs import Model, Targets
+from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, InputError
 from drgcn.recommend.distributed.parent_death import die_with_parent
 
@@ -75,6 +77,7 @@ def train_rank(config: dict[str, Any]) -> None:
         config: The options of ``drgcn recommend train`` as plain values.
     """
     from drgcn.cli.recommending.train import train
+    from drgcn.studies.reproduce.backend import disk_is_full
 
     options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
     out = options["out"]
@@ -84,6 +87,13 @@ def train_rank(config: dict[str, Any]) -> None:
         train(**options, workers=1, ray_address=None, restarts=0)
     except DrgcnError as error:
         (out / _REFUSED).write_text(str(error), encoding="utf-8")
+    except Exception as error:
+        if not disk_is_full(error):
+            raise
+        # There may be room for a line: what did not fit was removed.
+        with suppress(OSError):
+            (out / _REFUSED).write_text(system_words(error) or "", encoding="utf-8")
+        raise
 
 
 def is_finished(out: Path) -> bool:
