@@ -25,7 +25,7 @@ def default_space(usual: Experiment) -> tuple[SettingRange, ...]:
     found = [
         SettingRange("lr", usual.lr / 10, usual.lr * 10, log=True),
         SettingRange("weight_decay", 1e-6, max(1e-2, 10 * usual.weight_decay), log=True),
-        SettingRange("dropout", 0.0, 0.8),
+        SettingRange("dropout", 0.0, max(0.8, usual.dropout)),
     ]
     if usual.model == "mixhop":
         return (*found, SettingRange("hidden_dropout", 0.0, 0.9))
