@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -26,15 +25,11 @@ def real_root() -> Path:
 
 
 @pytest.mark.data
-def test_page_is_current(real_root: Path) -> None:
-    script = ROOT / "docs" / "make_duplicates.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--data-root", str(real_root), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_page_is_current(real_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = str(ROOT / "docs" / "make_duplicates.py")
+    monkeypatch.setattr("sys.argv", [script, "--data-root", str(real_root), "--check"])
+    # A page that is not what the data say ends the script with a sentence: SystemExit.
+    runpy.run_path(script, run_name="__main__")
 
 
 def test_page_has_the_table_between_its_marks() -> None:
