@@ -52,6 +52,7 @@ OTHERS = [
     (FULL, SUPERVISED, {"model": "gat", "reweight": "dr"}, "87.4 ± 0.2, 77.8 ± 0.2"),
     (SEMI, PUBLIC, {"model": "mlp"}, "55.1, 46.5, 71.4"),
     (SEMI, PUBLIC, {"model": "chebyshev"}, "81.2, 69.8, 74.4"),
+    (SEMI, PUBLIC, {"model": "lgcn"}, "83.3, 73.0, 79.5"),
     (SEMI, PUBLIC, {"model": "gat"}, "83.0, 72.5, 79.0"),
     (SEMI, PUBLIC, {"model": "mixhop"}, "81.9, 71.4, 80.8"),
     (SEMI, PUBLIC, {"model": "gat", "reweight": "dr"}, "83.6 ± 0.5, 72.8 ± 0.8, 79.1 ± 0.3"),
@@ -120,6 +121,8 @@ def test_an_option_left_out_is_another_training():
         {"norm": "graph"},
         {"norm": "layer", "reweight": "dr"},
         {"model": "mlp", "reweight": "dr"},
+        {"model": "lgcn", "reweight": "dr"},
+        {"model": "geniepath"},
         {"model": "graphsage", "reweight": "dr"},
         {"model": "asgcn", "reweight": "static"},
     ],
@@ -149,8 +152,9 @@ def test_samplers_without_the_codes_quirks_have_no_number():
 def test_models_that_are_only_quoted_are_in_the_table_of_ppi():
     quoted = [cell for cell in paper_table_of("ppi").cells if cell.job is None]
     assert [(cell.label, cell.printed.mean) for cell in quoted] == [
-        *(("graphsage", 61.2), ("lgcn", 77.2), ("geniepath", 97.9))
+        *(("graphsage", 61.2), ("lgcn", 77.2))
     ]
+    assert published(recipe("ppi", "published", "geniepath")).mean == 97.9
 
 
 def test_rows_that_two_tables_print_agree_but_for_their_digits():
