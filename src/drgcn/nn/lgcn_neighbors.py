@@ -105,6 +105,7 @@ class _Largest(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, graph: LargestNeighbors, count: int
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         # Features are ranked one by one, so lanes are nothing but more features.
+        assert in_dims[0] is not None  # the only tensor there is
         lanes = x.movedim(in_dims[0], 1).flatten(1)
         out, chosen = (
             result.unflatten(2, (info.batch_size, -1)).movedim(2, 0)
