@@ -118,7 +118,7 @@ def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return original(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match=r"pip install 'drgcn\[text\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[text\]'"):
         encode_texts(TEXTS, tmp_path)
 
 

@@ -171,4 +171,4 @@ def test_duckdb_is_named_if_it_is_not_there(tmp_path, monkeypatch):
 
     path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
     monkeypatch.setattr(builtins, "__import__", without)
-    refused(tmp_path, r"pip install 'drgcn\[recommend\]'", path)
+    refused(tmp_path, r"pip install '\.\[recommend\]'", path)
