@@ -101,3 +101,8 @@ def test_features_are_not_looked_at():
 def test_sizes_are_whole_numbers():
     with pytest.raises(InputError, match="Expected walks of DeepWalk to be a whole number from 1"):
         DeepWalk(walks=0)
+
+
+def test_a_graph_without_edges_is_refused():
+    with pytest.raises(InputError, match="edges to walk along"):
+        DeepWalk().vectors(sparse.csr_array((4, 4)), seed=0)

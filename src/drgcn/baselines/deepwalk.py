@@ -16,6 +16,7 @@ from drgcn.baselines.prediction import Prediction
 from drgcn.baselines.random_walks import random_walks
 from drgcn.baselines.seen_graph import SeenGraph, seeded
 from drgcn.baselines.skip_gram import skip_gram_loss
+from drgcn.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class DeepWalk:
 
     def vectors(self, adjacency: sparse.csr_array, seed: int) -> Tensor:
         """A vector for each node ``[nodes, channels]``."""
+        if not adjacency.nnz:
+            raise InputError(
+                "Expected a graph with edges to walk along; found none. Leave DeepWalk out, or "
+                "add edges."
+            )
         generator = seeded(seed)
         nodes = adjacency.shape[0]
         # As word2vec begins: small centres, contexts at zero.

@@ -106,3 +106,10 @@ def test_recipes_fit_the_published_sets(name):
         pytest.skip(f"{name} is not under DRGCN_DATA")
     parts = parts_of(load_clicks(name), recipe(name))
     assert min(parts.counts.values()) > 8000
+
+
+def test_a_variant_of_another_model_is_refused():
+    from drgcn.recommend.study import recipe
+
+    with pytest.raises(InputError, match="--model lightgcn"):
+        recipe("gowalla", fast=True)

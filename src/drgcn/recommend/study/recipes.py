@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drgcn.errors import InputError
 from drgcn.recommend.study.study_settings import ModelName, StudySettings
 
 _SAGE: Final[dict[str, dict[str, Any]]] = {
@@ -62,6 +63,8 @@ def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> Study
     first = data.partition(" ")[0]  # the name of made-up clicks goes on with size and seed
     own = _SAGE.get(first, {"n": (50,), "exclude_seen": False})
     if model == "sage":
+        if fast:
+            raise InputError("Expected --fast with --model lightgcn; found sage. Leave one out.")
         return StudySettings(**own)
     asked = {name: own[name] for name in ("split", "days", "n", "exclude_seen") if name in own}
     return StudySettings(**(asked | _LIGHTGCN | (_SOFTMAX if fast else {})))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -67,6 +68,10 @@ class SideBySide:
                 f"was ended, perhaps for want of memory. Give fewer --jobs; what is on record is "
                 f"kept."
             ) from None
+        except BaseException:  # Ctrl-C too: what runs goes on from its checkpoint another time
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -79,6 +84,7 @@ def _prepare(asked: SideBySide) -> None:
     """What a process does once: it reads the clicks, and takes its share of the cores."""
     global _own, _clicks
     die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
     torch.set_num_threads(max(torch.get_num_threads() // asked.jobs, 1))
     _own, _clicks = asked, asked.load()
 
