@@ -209,23 +209,11 @@ def test_clicks_are_generated_described_trained_on_and_evaluated(call, tmp_path)
 def test_gates_are_compared_on_clicks(call, tmp_path):
     clicks, out = tmp_path / "clicks", tmp_path / "study"
     call("recommend", "generate", "--fraction", "0.0001", "--out", clicks)
-    words = ("--seeds", "2", "--gates", "none,dr", "--channels", "8", "--batch-size", "4096")
-    words = (
-        *words,
-        "--epochs-max",
-        "2",
-        "--every",
-        "1",
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-        "--out",
-        out,
-    )
-    found = {
-        "printed": _masked(json.loads(call("recommend", "compare", clicks, *words, "--json")))
-    }
+    words = ("--seeds", "2", "--gates", "none,dr", "--channels", "8", "--batch-size", "256")
+    words = (*words, "--fan-outs", "3,2", "--epochs-max", "0.06", "--every", "0.03")
+    words = (*words, "--device", "cpu", "--threads", "1", "--out", out)
+    printed = call("recommend", "compare", clicks, *words, "--json")
+    found = {"printed": _masked(json.loads(printed))}
     for path in sorted(out.glob("*.json")):
         found[path.name] = _masked(json.loads(path.read_text()))
     expect_numbers("json/compare", _without(found, tmp_path))
