@@ -17,7 +17,7 @@ MODULES = (
     "drgcn.stability.attainable",
     "drgcn.stability.measure",
     "drgcn.stability.moments",
-    "drgcn.stability.saturation",
+    "drgcn.stability.measure",
     "drgcn.data.loader",
     "drgcn.audit.texts.title_features",
     "drgcn.training.stability_tracker",

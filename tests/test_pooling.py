@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drgcn.pooling import scale_columns, weighted_mean
+from drgcn.reweighting import scale_columns, weighted_mean
 
 from .reference import layouts
 

@@ -26,9 +26,9 @@ from drgcn.baselines.seen_graph import SeenGraph, seeded
 from drgcn.nn import GCN
 from drgcn.recommend.model import TrainSettings, build_lightgcn, build_sage, embed_all, train
 from drgcn.recommend.synthetic import generate_astar
+from drgcn.streams import stream_key
 from drgcn.training import fit
 from drgcn.training.fingerprint import fingerprint_of
-from drgcn.training.streams import stream_key
 
 from .goldens import expect_json, expect_numbers, tensor_hash
 from .models import EPOCHS, SEEDS, Case, cases, data_of

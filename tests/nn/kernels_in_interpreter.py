@@ -8,17 +8,15 @@ import importlib
 import torch
 import torch.nn.functional as F
 
-from drgcn.fused.fold_kernel import scaled_rows_backward
-from drgcn.fused.gate_vector import gate_gradients
-from drgcn.fused.squeeze_kernel import squeeze_excite, squeeze_excite_backward
+from drgcn.gate_functions import gate_gradients
+from drgcn.kernels.attention import attention_backward, attention_forward
+from drgcn.kernels.dropout import hashed_factors
+from drgcn.kernels.reweighting import scaled_rows_backward, squeeze_excite, squeeze_excite_backward
+from drgcn.kernels.sparse import csr_product, looked_up, sampled_product
 from drgcn.nn.adjacency import neighborhoods
-from drgcn.nn.attention_kernel import attention_backward, attention_forward
-from drgcn.nn.csr_kernel import csr_product, sampled_product
 from drgcn.sampling import CSRGraph
-from drgcn.sampling.lookup import _Lookup
-from drgcn.sampling.lookup_kernel import looked_up
+from drgcn.sampling.layers import _Lookup
 from drgcn.training.dropout_factors import LEVELS, dropout_factors
-from drgcn.training.dropout_kernel import hashed_factors
 
 attention = importlib.import_module("drgcn.nn.attention")
 spmm = importlib.import_module("drgcn.nn.spmm")  # the attribute of that name is the function

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from drgcn.nn import ASGCN, normalized_adjacency
 from drgcn.sampling import AdaptiveSampler, LayerSample
-from drgcn.sampling.lookup import lookup
+from drgcn.sampling.layers import lookup
 
 from ..reference import adaptive_sampling
 from ..sampling.graphs import Given

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.triton_available import triton_available
+from drgcn.kernels import triton_available
 
 SCRIPT = Path(__file__).with_name("kernels_in_interpreter.py")
 
@@ -25,7 +25,7 @@ def test_kernels_equal_their_cpu_counterparts_in_the_interpreter():
 
 
 def test_kernels_need_triton_and_a_compiler(monkeypatch):
-    module = sys.modules["drgcn.triton_available"]
+    module = sys.modules["drgcn.kernels"]
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(module, "find_spec", lambda name: object())
     monkeypatch.setattr(module.shutil, "which", lambda name: f"/usr/bin/{name}")

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.sampling import CSRGraph
-from drgcn.sampling.candidates import Candidates
+from drgcn.sampling.layers import Candidates
 
 from .matrices import as_graph, uneven_matrix
 

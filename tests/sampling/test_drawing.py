@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from drgcn.sampling.drawing import draw_with_replacement, draw_without_replacement
+from drgcn.sampling.layers import draw_with_replacement, draw_without_replacement
 
 from .graphs import Given
 from .matrices import assert_mean, many

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.sampling import CSRGraph
-from drgcn.sampling.lookup import lookup
+from drgcn.sampling.layers import lookup
 
 from .matrices import as_graph, uneven_matrix
 

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drgcn.sampling.numbering import number_nodes
+from drgcn.sampling.neighbors import number_nodes
 
 NODES = st.lists(st.integers(0, 12), max_size=20)
 

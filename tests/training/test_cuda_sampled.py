@@ -6,9 +6,9 @@ import torch
 from drgcn.data import load
 from drgcn.nn import ASGCN, FastGCN, GraphSAGE, normalized_adjacency
 from drgcn.sampling import CSRGraph
-from drgcn.sampling.lookup import lookup
+from drgcn.sampling.layers import lookup
+from drgcn.streams import random_uniform
 from drgcn.training import fit
-from drgcn.training.streams import random_uniform
 
 pytestmark = [
     pytest.mark.gpu,

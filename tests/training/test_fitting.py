@@ -6,8 +6,8 @@ from torch_geometric.nn import GAT, GCNConv, models
 from drgcn import insert_reweighting
 from drgcn.errors import DrgcnError, InputError
 from drgcn.nn import GCN, MixHop
+from drgcn.streams import stream_key
 from drgcn.training import Patience, RisingLoss, StepwiseDecay, fit
-from drgcn.training.streams import stream_key
 
 ONE_MODEL = GCN(24, 8, 4)
 

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from sklearn.metrics import f1_score
 
 from drgcn.nn import GAT, GCN, LGCN, MLP, ChebNet, GeniePath, MixHop
+from drgcn.streams import stream_key
 from drgcn.training import Patience, clear_checkpoint, fit
-from drgcn.training.streams import stream_key
 from drgcn.training.trainer import Trainer
 
 from .graphs import CLASSES, FEATURES, LABELS, several

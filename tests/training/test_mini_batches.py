@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy import stats
 
+from drgcn.streams import stream_key
 from drgcn.training.mini_batches import MiniBatches
-from drgcn.training.streams import stream_key
 
 
 def keys(*seeds):

@@ -8,11 +8,11 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import InputError
 from drgcn.nn import ASGCN, GCN, FastGCN, GraphSAGE
+from drgcn.streams import step_key, stream_key
 from drgcn.training import RisingLoss, clear_checkpoint, fit, task
 from drgcn.training.mini_batches import MiniBatches
 from drgcn.training.model_stack import ModelStack
 from drgcn.training.seeded_randomness import SeededRandomness
-from drgcn.training.streams import step_key, stream_key
 from drgcn.training.task import Task, visible
 
 from .graphs import CLASSES, FEATURES, LABELS, graph, several

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from drgcn.training.streams import call_key, mix, random_16bit, step_key, stream_key
+from drgcn.streams import call_key, mix, random_16bit, step_key, stream_key
 
 
 def test_mix_is_splitmix64_after_a_multiplication():

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drgcn.kernels import triton_available
 from drgcn.nn.sparse_pattern import SparsePattern
-from drgcn.triton_available import triton_available
 
 if triton_available():
-    from drgcn.nn.attention_kernel import attention_backward as _cuda_backward
-    from drgcn.nn.attention_kernel import attention_forward as _cuda_forward
+    from drgcn.kernels.attention import attention_backward as _cuda_backward
+    from drgcn.kernels.attention import attention_forward as _cuda_forward
 else:
     _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
 

@@ -14,8 +14,7 @@ from drgcn.nn.graph_norm import GraphNorm
 from drgcn.nn.node_groups import NodeGroups
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.weighted_batch_norm import WeightedBatchNorm
-from drgcn.pooling import weighted_mean
-from drgcn.reweighting import DimensionalReweighting
+from drgcn.reweighting import DimensionalReweighting, weighted_mean
 
 Reweight = Literal["dr", "static", "constant"]
 Norm = Literal["batch", "layer", "graph", "pair"]

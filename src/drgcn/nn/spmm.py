@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drgcn.kernels import triton_available
 from drgcn.nn.sparse_matrix import SparseMatrix
 from drgcn.nn.sparse_pattern import SparsePattern
-from drgcn.triton_available import triton_available
 
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
@@ -18,8 +18,8 @@ _LARGEST_BLOCK_DIAGONAL = 2**24
 
 
 if triton_available():
-    from drgcn.nn.csr_kernel import csr_product as _csr_product
-    from drgcn.nn.csr_kernel import sampled_product as _sampled_product
+    from drgcn.kernels.sparse import csr_product as _csr_product
+    from drgcn.kernels.sparse import sampled_product as _sampled_product
 else:
     _csr_product = _sampled_product = None  # type: ignore[assignment]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError, NonFiniteError, UndefinedStability
-from drgcn.stability.covariance_checks import checked_covariance
+from drgcn.errors import CovarianceError, InputError, NonFiniteError, UndefinedStability
 from drgcn.stability.moments import FeatureMoments
-from drgcn.stability.number_checks import real_tensor
-from drgcn.stability.rows import checked_features
-from drgcn.stability.variances import feature_variance
+from drgcn.stability.rows import checked_features, real_numbers, real_tensor
 
 ROUNDING = 1e-12
 
@@ -142,3 +140,114 @@ def total_spread(variance: Tensor, along_ones: Tensor) -> float:
 
 def _width(x: Any) -> int:
     return int(checked_features(x).shape[1])
+
+
+def feature_variance(x: Any) -> Tensor:
+    """Variance of each feature dimension over nodes, in float64; exactly 0 for constants.
+
+    Args:
+        x (Tensor, numpy.ndarray or FeatureMoments): Node features ``[n, d]``, dense or sparse,
+            or their moments.
+    """
+    if isinstance(x, FeatureMoments):
+        return x.variance()
+    x = checked_features(x)
+    device = x.device if isinstance(x, Tensor) else None
+    if x.shape[0] == 0:
+        return torch.zeros(x.shape[1], dtype=torch.float64, device=device)
+    return FeatureMoments(x.shape[1], diagonal=True, device=device).update(x).variance()
+
+
+def variance_spread(x: Any) -> float:
+    """Coefficient of variation of the per-dimension variances: 0 when all are equal.
+
+    The imbalance that reweighting can act on; it says nothing about whether acting helps.
+
+    Args:
+        x (Tensor, numpy.ndarray or FeatureMoments): Node features ``[n, d]``, dense or sparse,
+            or their moments.
+    """
+    variance = feature_variance(x)
+    mean = variance.mean()
+    if not float(mean) > 0:
+        raise UndefinedStability(
+            "The spread of variances is undefined: every feature is constant."
+        )
+    return float(variance.std(correction=0) / mean)
+
+
+MARGIN = 1e-3
+
+
+def gate_saturation(s: Tensor, margin: float = MARGIN) -> float:
+    r"""The share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
+
+    There the sigmoid has a slope below ``margin``, a 250th of its greatest for the default: such
+    an entry hardly learns any more, and its dimension is as good as switched off, or passed on
+    as it is.
+
+    Args:
+        s (Tensor): Gate vector, of any shape.
+        margin (float, optional): Distance from 0 and 1. (default: :obj:`1e-3`)
+
+    Example:
+        >>> gate_saturation(torch.tensor([0.0005, 0.5, 0.9995, 0.9]))
+        0.5
+    """
+    if not 0 < margin < 0.5:
+        raise InputError(f"Expected a margin between 0 and 0.5; found {margin}.")
+    if s.numel() == 0:
+        raise InputError("Expected a gate with entries; found an empty one.")
+    s = s.detach().double()
+    return float(((s < margin) | (s > 1 - margin)).double().mean())
+
+
+_LEAST_TOLERANCE = 1e-10
+
+
+def checked_covariance(c: Any) -> Tensor:
+    """The matrix in float64, exactly symmetric; refused unless it is a covariance.
+
+    Asymmetry and negative eigenvalues are forgiven up to the rounding of the data type it
+    came in, relative to its largest variance.
+    """
+    c = real_numbers(c, "covariances")
+    c = c.detach() if isinstance(c, Tensor) else torch.from_numpy(np.array(c))
+    c = c if c.layout == torch.strided else c.to_dense()
+    given = c.dtype if c.is_floating_point() else torch.float64
+    if c.dim() != 2 or c.size(0) != c.size(1) or c.size(0) < 1:
+        raise CovarianceError(f"Expected a covariance [d, d]; found shape {list(c.shape)}.")
+    c = c.double()
+    bad = (~torch.isfinite(c)).nonzero()
+    if len(bad):
+        row, column = (int(place) for place in bad[0])
+        raise NonFiniteError(
+            f"Expected a finite covariance; found {float(c[row, column])} at row {row}, column "
+            f"{column} (both from 0)."
+        )
+    d, scale = c.size(0), float(c.diagonal().abs().max())
+    tolerance = scale * max(_LEAST_TOLERANCE, 8 * torch.finfo(given).eps * d)
+    gap = (c - c.T).abs()
+    if float(gap.max()) > tolerance:
+        row, column = divmod(int(gap.argmax()), d)
+        raise CovarianceError(
+            f"Expected a symmetric covariance; found {float(c[row, column]):g} at ({row}, "
+            f"{column}) and {float(c[column, row]):g} at ({column}, {row})."
+        )
+    c = (c + c.T) / 2
+    _expect_no_negative_eigenvalue(c, tolerance)
+    return c
+
+
+def _expect_no_negative_eigenvalue(c: Tensor, tolerance: float) -> None:
+    if tolerance == 0 and not bool(c.any()):
+        return  # no variance at all: a covariance, whatever may be undefined for it
+    shifted = c.clone()
+    shifted.diagonal().add_(tolerance)
+    # Far cheaper than eigenvalues, which are only needed to say what is wrong.
+    if int(torch.linalg.cholesky_ex(shifted).info) != 0:
+        least = float(torch.linalg.eigvalsh(c)[0])
+        if least < -tolerance:
+            raise CovarianceError(
+                f"Expected a positive semi-definite covariance; found the eigenvalue {least:g}."
+            )

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from drgcn.errors import InputError, UndefinedStability
-from drgcn.stability.chunk_moments import ChunkMoments
-from drgcn.stability.number_checks import real_tensor
-from drgcn.stability.row_moments import checked_directions, checked_width, moments_of_rows
-from drgcn.stability.rows import checked_features, checked_weight, features_of
+from drgcn.stability.rows import (
+    blocks,
+    checked_features,
+    checked_weight,
+    features_of,
+    real_tensor,
+    refuse_non_finite,
+)
 
 
 class FeatureMoments:
@@ -194,3 +201,186 @@ class FeatureMoments:
     def _expect_rows(self) -> None:
         if not self.weight > 0:
             raise UndefinedStability("Moments are undefined: no row of positive weight was seen.")
+
+
+_EPS = torch.finfo(torch.float64).eps
+
+
+@dataclass
+class ChunkMoments:
+    r"""What is kept of some rows, all in float64.
+
+    Attributes:
+        weight: Sum of the weights :math:`w_v`; the number of rows without weights.
+        mean: Weighted mean ``[d]``.
+        scatter: :math:`\sum_v w_v (x_v - m)(x_v - m)^\top`, ``[d, d]``, or its diagonal ``[d]``.
+        projected: :math:`\sum_v w_v (p^\top (x_v - m))^2` for each direction ``p``, ``[k]``.
+    """
+
+    weight: Tensor
+    mean: Tensor
+    scatter: Tensor
+    projected: Tensor
+
+    def merge(self, other: ChunkMoments, directions: Tensor) -> None:
+        r"""Takes in other rows by the rule of Chan, Golub and LeVeque: with
+        :math:`\delta = m_b - m_a`, scatters add up to :math:`\delta \delta^\top w_a w_b / w`."""
+        weight = self.weight + other.weight
+        step = other.mean - self.mean
+        between = self.weight * other.weight / weight
+        self.scatter += other.scatter
+        if self.scatter.dim() == 2:
+            self.scatter += torch.outer(step * between, step)
+        else:
+            self.scatter += between * step.square()
+        self.projected += other.projected + between * (directions @ step).square()
+        self.mean += step * (other.weight / weight)
+        self.weight = weight
+
+    def variance(self) -> Tensor:
+        """Variance of each dimension ``[d]``, exactly 0 for constants."""
+        scatter = self.scatter.diagonal() if self.scatter.dim() == 2 else self.scatter
+        variance = scatter / self.weight
+        # The mean is right to some roundings: less than their square is no variance.
+        return torch.where(variance > (8 * _EPS * self.mean).square(), variance, 0.0)
+
+    def covariance(self) -> Tensor:
+        """Covariance ``[d, d]``, symmetric, with rows of zeros for constants."""
+        c = self.scatter / self.weight
+        varies = self.variance() > 0
+        return torch.where(varies[:, None] & varies, (c + c.T) / 2, 0.0)
+
+
+def of_dense(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) -> ChunkMoments:
+    """Moments of float64 rows ``[n, d]``, of which none has weight zero."""
+    total = x.new_tensor(float(x.size(0))) if weight is None else weight.sum()
+
+    def summed(rows: Tensor) -> Tensor:
+        return rows.sum(0) if weight is None else weight @ rows
+
+    rough = summed(x) / total
+    centred = x - rough
+    # The rounded mean leaves a residue, which is all there is in a constant column. Taking it
+    # out of the sums spares a pass over the rows.
+    residue = summed(centred) / total
+    rooted = centred if weight is None else centred * weight.sqrt()[:, None]
+    if full:
+        scatter = _gram(rooted)
+        scatter -= torch.outer(total * residue, residue)
+    else:
+        scatter = rooted.square().sum(0) - total * residue.square()
+    along = summed((centred @ directions.T).square()) - total * (directions @ residue).square()
+    return ChunkMoments(total, rough + residue, scatter, along)
+
+
+def of_sparse(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) -> ChunkMoments:
+    r"""Moments of a coalesced float64 COO matrix, never made dense.
+
+    With :math:`\mathbf{P}` the pattern of stored entries and :math:`\mathbf{Z}` those entries
+    less the mean of their column, the centred matrix is
+    :math:`\mathbf{Z} + (\mathbf{P} - \mathbf{1}\mathbf{1}^\top) \mathrm{diag}(\mathbf{m})`. Its
+    products expand into products of sparse matrices. A column that is stored in full has no
+    second term, so that large offsets cost no digits there.
+    """
+    n, d = x.shape
+    row, col = x.indices()
+    value = x.values()
+    w = value.new_ones(n) if weight is None else weight
+    total, entry_weight, zeros = w.sum(), w[row], value.new_zeros(d)
+
+    def column_sum(entries: Tensor) -> Tensor:
+        return zeros.index_add(0, col, entries)
+
+    mean = column_sum(entry_weight * value) / total
+    stored_in_full = torch.bincount(col, minlength=d) == n
+    residue = column_sum(entry_weight * (value - mean[col])) / total
+    mean = torch.where(stored_in_full, mean + residue, mean)
+    z = value - mean[col]
+    offset = torch.where(stored_in_full, 0.0, mean)  # what an entry that is not stored lies off
+    absent = torch.where(stored_in_full, 0.0, total - column_sum(entry_weight))
+
+    parts = torch.zeros(directions.size(0), n, dtype=z.dtype, device=z.device)
+    for place, direction in enumerate(directions):
+        at_entries = (z + offset[col]) * direction[col]
+        parts[place].index_add_(0, row, at_entries).sub_(offset @ direction)
+    projected = parts.square() @ w
+    if not full:
+        scatter = column_sum(entry_weight * z.square()) + absent * offset.square()
+        return ChunkMoments(total, mean, scatter, projected)
+
+    pattern = _scipy(row, col, torch.ones_like(z), (n, d))
+    centred, weights = _scipy(row, col, z, (n, d)), sparse.diags_array(w.cpu().numpy())
+    weighted = weights @ centred
+    scatter = _dense(centred.T @ weighted, z)
+    sums = column_sum(entry_weight * z)
+    crossed = (sums[:, None] - _dense(weighted.T @ pattern, z)) * offset
+    filled = column_sum(entry_weight)
+    both = total - filled[:, None] - filled + _dense(pattern.T @ (weights @ pattern), z)
+    scatter += offset[:, None] * both * offset - crossed - crossed.T
+    return ChunkMoments(total, mean, scatter, projected)
+
+
+def _gram(x: Tensor) -> Tensor:
+    """The product of a matrix's transpose with itself."""
+    if x.device.type != "cpu":
+        return x.T @ x
+    values = x.numpy()
+    with np.errstate(all="ignore"):  # who sums up non-finite values finds out by the result
+        return torch.from_numpy(values.T @ values)  # numpy sees the symmetry: half the work
+
+
+def _scipy(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> sparse.csr_array:
+    index = (row.cpu().numpy(), col.cpu().numpy())
+    return sparse.csr_array((value.cpu().numpy(), index), shape=shape)
+
+
+def _dense(matrix: sparse.csr_array, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(matrix.toarray())).to(like.device)
+
+
+def moments_of_rows(
+    x: Any, weight: Tensor | None, directions: Tensor, *, full: bool, first_row: int = 0
+) -> ChunkMoments | None:
+    """The moments of checked features; ``None`` if no row has a positive weight.
+
+    Args:
+        x: Features that passed :func:`drgcn.stability.rows.checked_features`.
+        weight: Weights that passed ``checked_weight``.
+        directions: Directions ``[k, d]``, on the device to compute on.
+        full: Keep the scatter of all pairs of dimensions, not its diagonal alone.
+        first_row: Number of the first row, for messages.
+
+    Raises:
+        NonFiniteError: If a value is not finite.
+    """
+    arrived: ChunkMoments | None = None
+    for start, rows, block_weight in blocks(x, weight, directions.device):
+        if rows.shape[0] == 0:
+            continue
+        reduce = of_dense if rows.layout == torch.strided else of_sparse
+        found = reduce(rows, block_weight, directions, full)
+        if not bool(torch.isfinite(found.scatter).all()):
+            refuse_non_finite(rows, first_row + start)
+        if arrived is None:
+            arrived = found
+        else:
+            arrived.merge(found, directions)
+    return arrived
+
+
+def checked_width(num_features: Any) -> int:
+    """A number of feature dimensions."""
+    if not isinstance(num_features, int | np.integer) or num_features < 1:
+        raise InputError(f"Expected a whole num_features >= 1; found {num_features!r}.")
+    return int(num_features)
+
+
+def checked_directions(directions: Any, num_features: int) -> Tensor:
+    """Directions ``[d]`` or ``[k, d]`` as a float64 matrix ``[k, d]``."""
+    found = real_tensor(directions, "directions")
+    if found.dim() not in (1, 2) or found.size(-1) != num_features:
+        raise InputError(
+            f"Expected directions of shape [{num_features}] or [k, {num_features}]; found "
+            f"{list(found.shape)}."
+        )
+    return found.reshape(-1, num_features)

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.training.streams import random_16bit
-from drgcn.triton_available import triton_available
+from drgcn.kernels import triton_available
+from drgcn.streams import random_16bit
 
 LEVELS = 1 << 16
 
 if triton_available():
-    from drgcn.training.dropout_kernel import hashed_factors as _hashed_factors
+    from drgcn.kernels.dropout import hashed_factors as _hashed_factors
 else:
     _hashed_factors = None  # type: ignore[assignment]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drgcn.training.streams import random_uniform, step_key
+from drgcn.streams import random_uniform, step_key
 
 
 @dataclass(frozen=True)

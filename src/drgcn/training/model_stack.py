@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from drgcn.errors import DrgcnError, InputError
+from drgcn.streams import stream_key
 from drgcn.training.seeded_randomness import SeededRandomness
-from drgcn.training.streams import stream_key
 
 
 class ModelStack:

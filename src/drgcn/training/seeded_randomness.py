@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from drgcn.streams import call_key, random_uniform
 from drgcn.training.dropout_factors import dropout_factors
-from drgcn.training.streams import call_key, random_uniform
 
 
 class SeededRandomness(TorchFunctionMode):

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drgcn.streams import step_key, stream_key
 from drgcn.training.model_stack import ModelStack
 from drgcn.training.objective import l2_penalty
 from drgcn.training.schedule import StepwiseDecay
 from drgcn.training.stopping import StoppingRule
-from drgcn.training.streams import step_key, stream_key
 from drgcn.training.task import Task
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")

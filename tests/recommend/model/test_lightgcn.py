@@ -62,7 +62,7 @@ def test_bpr_with_penalty_equals_the_loss_of_pyg_and_its_gradient():
     key = torch.tensor(99)
     loss = objective(users, items, key)
     (grad,) = torch.autograd.grad(loss, model.embeddings)
-    from drgcn.training.streams import call_key
+    from drgcn.streams import call_key
 
     negatives = unclicked_items(call_key(key, 100), users, clicks.by_user, objective.pairs)
     theirs = PyGLightGCN(100, 8, 2)

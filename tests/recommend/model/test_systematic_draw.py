@@ -45,7 +45,7 @@ def test_nobody_and_rows_without_entries_draw_nobody():
 
 
 def test_draws_are_those_of_the_formula_in_big_integers():
-    from drgcn.training.streams import mix
+    from drgcn.streams import mix
 
     clicks = graph().by_item
     rows = torch.arange(clicks.num_rows)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.transposing import transposed
-from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drgcn.recommend.clicks.attribute_table import AttributeTable
 from drgcn.recommend.clicks.click_data import ClickData
-from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph
 
 
 def summary(data: ClickData) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph
 
 
 def transposed(graph: CSRGraph) -> CSRGraph:

@@ -9,7 +9,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.attribute_table import AttributeTable
 from drgcn.recommend.model.attribute_summary import AttributeSummary, signed_log
 from drgcn.recommend.model.encoded_attributes import EncodedAttributes
-from drgcn.training.streams import mix
+from drgcn.streams import mix
 
 LARGEST_COLUMN = 1_000_000
 _ALIGNED = 8

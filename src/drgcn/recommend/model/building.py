@@ -11,7 +11,7 @@ from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.attribute_summary import AttributeSummary
 from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.training.streams import stream_key
+from drgcn.streams import stream_key
 
 
 def build_sage(

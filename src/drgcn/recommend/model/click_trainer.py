@@ -9,8 +9,8 @@ from torch import Tensor
 
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.positives import Positives
+from drgcn.streams import step_key, stream_key
 from drgcn.training.recorded import Recorded
-from drgcn.training.streams import step_key, stream_key
 
 _WINDOW = 1 << 22  # clicks whose users and items are looked up at once
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.systematic_draw import draw_systematic
-from drgcn.sampling.csr_graph import CSRGraph
-from drgcn.training.streams import call_key
+from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import call_key
 
 Side = Literal["user", "item"]
 

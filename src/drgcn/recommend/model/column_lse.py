@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.triton_available import triton_available
+from drgcn.kernels import triton_available
 
 if triton_available():
     from drgcn.recommend.model.column_lse_kernel import lse_backward, lse_forward

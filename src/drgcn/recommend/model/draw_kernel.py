@@ -7,8 +7,8 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-from drgcn.sampling.csr_graph import CSRGraph
-from drgcn.training.streams import MIX, SPREAD
+from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import MIX, SPREAD
 
 _BLOCK = 256
 

@@ -17,8 +17,8 @@ from drgcn.recommend.model.encoded_attributes import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.neighborhood_encoding import encode_bags, encode_means
 from drgcn.recommend.model.systematic_draw import draw_systematic
-from drgcn.sampling.csr_graph import CSRGraph
-from drgcn.training.streams import stream_key
+from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import stream_key
 
 _SIDES: tuple[Side, Side] = ("user", "item")
 _ROWS = 1 << 17

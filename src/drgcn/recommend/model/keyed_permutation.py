@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.training.streams import call_key, mix, step_key
+from drgcn.streams import call_key, mix, step_key
 
 _ROUNDS = 4
 _POSITIVE = (1 << 63) - 1

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drgcn.kernels import triton_available
 from drgcn.recommend.model.attribute_encoder import AttributeEncoder
 from drgcn.recommend.model.encoded_attributes import EncodedAttributes
-from drgcn.triton_available import triton_available
 
 if triton_available():
     from drgcn.recommend.model.encoding_kernel import encoded_mean, encoded_mean_backward

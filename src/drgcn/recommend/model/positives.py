@@ -13,7 +13,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.keyed_permutation import KeyedPermutation
-from drgcn.training.streams import call_key, mix, stream_key
+from drgcn.streams import call_key, mix, stream_key
 
 Draw = Literal["clicks", "users"]
 _HALF = 32

@@ -13,7 +13,7 @@ from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.model.click_sage import ClickSAGE
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.train_settings import TrainSettings
-from drgcn.training.streams import mix
+from drgcn.streams import mix
 
 _CHUNK = 1 << 24
 

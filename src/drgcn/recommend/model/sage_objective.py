@@ -17,7 +17,7 @@ from drgcn.recommend.model.losses import bpr_loss, softmax_loss
 from drgcn.recommend.model.systematic_draw import check_drawable
 from drgcn.recommend.model.train_settings import TrainSettings
 from drgcn.recommend.model.uniform_items import uniform_items
-from drgcn.training.streams import call_key
+from drgcn.streams import call_key
 
 
 class SAGEObjective:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.sampling.csr_graph import CSRGraph
-from drgcn.training.streams import mix
-from drgcn.triton_available import triton_available
+from drgcn.kernels import triton_available
+from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import mix
 
 if triton_available():
     from drgcn.recommend.model.draw_kernel import drawn_on_cuda

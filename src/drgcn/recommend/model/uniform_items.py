@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from drgcn.sampling.csr_graph import CSRGraph
-from drgcn.training.streams import call_key, mix
+from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import call_key, mix
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1

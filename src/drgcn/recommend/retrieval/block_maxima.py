@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.kernels import triton_available
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks
 from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
 from drgcn.recommend.retrieval.tiling import WIDEST
-from drgcn.triton_available import triton_available
 
 if triton_available():
     from drgcn.recommend.retrieval.block_maxima_kernel import maxima_by_kernel as _by_kernel

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from drgcn.kernels import triton_available
 from drgcn.recommend.retrieval.item_blocks import ItemBlocks
 from drgcn.recommend.retrieval.pair_scores import pair_scores
 from drgcn.recommend.retrieval.ranking_key import NOTHING, ranking_key
 from drgcn.recommend.retrieval.tiling import WIDEST
-from drgcn.triton_available import triton_available
 
 if triton_available():
     from drgcn.recommend.retrieval.rescoring_kernel import keys_by_kernel as _by_kernel

@@ -12,7 +12,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.click_data import ClickData
 from drgcn.recommend.clicks.click_graph import ClickGraph
 from drgcn.recommend.clicks.click_split import ClickSplit
-from drgcn.training.streams import mix
+from drgcn.streams import mix
 
 TRAIN, VALID, TEST = range(3)
 _NAMES = ("train", "valid", "test")

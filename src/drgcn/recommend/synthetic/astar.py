@@ -18,7 +18,7 @@ from drgcn.recommend.synthetic.counter_hash import counters, hash64, stream_key
 from drgcn.recommend.synthetic.power_law import clicks_of_users
 from drgcn.recommend.synthetic.streams import Stream
 from drgcn.recommend.synthetic.topic_map import TopicMap
-from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph
 
 
 def generate_astar(

@@ -12,7 +12,7 @@ import numpy as np
 
 from drgcn.recommend.clicks.ingesting.npy_stream import NpyStream
 from drgcn.recommend.clicks.transposing import transposed
-from drgcn.sampling.csr_graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph
 
 
 def write_clicks(

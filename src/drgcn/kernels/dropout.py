@@ -1,4 +1,4 @@
-"""Dropout factors on CUDA in one pass: the hash of :mod:`drgcn.training.streams`, in registers."""
+"""Triton kernel of seeded dropout factors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-from drgcn.training.streams import MIX, SPREAD
+from drgcn.streams import MIX, SPREAD
 
 _BLOCK = 1024
 

@@ -1,4 +1,4 @@
-"""The Dr block's way from the mean to s on CUDA: one kernel there, one back."""
+"""Triton kernels of the Dr block: from the mean to s, and gradients of scaled rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH = 128
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _there(  # type: ignore[no-untyped-def]
+def _gate_forward_kernel(  # type: ignore[no-untyped-def]
     mean, squeeze, squeeze_bias, excite, excite_bias, hidden, out, d, g,
     WIDTH: tl.constexpr, HIDDEN: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -46,7 +46,7 @@ def _slope(grad, s, place, inside):  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _back(  # type: ignore[no-untyped-def]
+def _gate_backward_kernel(  # type: ignore[no-untyped-def]
     grad, s, mean, hidden, squeeze, excite,
     grad_mean, grad_squeeze, grad_squeeze_bias, grad_excite, grad_excite_bias, d, g,
     WIDTH: tl.constexpr, HIDDEN: tl.constexpr,  # noqa: N803
@@ -87,7 +87,7 @@ def squeeze_excite(
     weights ``[lanes, g, d]`` and ``[lanes, d, g]``."""
     lanes, g, d = squeeze.shape
     hidden, out = mean.new_empty(lanes, g), mean.new_empty(lanes, d)
-    _there[triton.cdiv(d, _WIDTH), lanes](
+    _gate_forward_kernel[triton.cdiv(d, _WIDTH), lanes](
         *(mean, squeeze, squeeze_bias, excite, excite_bias, hidden, out, d, g),
         WIDTH=_WIDTH,
         HIDDEN=max(triton.next_power_of_2(g), 16),
@@ -107,9 +107,39 @@ def squeeze_excite_backward(
         torch.empty_like(excite),
         torch.empty_like(mean),
     )
-    _back[triton.cdiv(d, _WIDTH), lanes](
+    _gate_backward_kernel[triton.cdiv(d, _WIDTH), lanes](
         *(grad, s, mean, hidden, squeeze, excite, *found, d, g),
         WIDTH=_WIDTH,
         HIDDEN=max(triton.next_power_of_2(g), 16),
     )
     return found
+
+
+_TILE = 4096
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _fold_backward_kernel(  # type: ignore[no-untyped-def]
+    grad, weight, s, grad_weight, grad_s, d, k, ROWS: tl.constexpr, WIDTH: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    lane = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    inside = (row < d)[:, None] & (column < k)[None, :]
+    spot = lane * d * k + row[:, None] * k + column[None, :]
+    slope = tl.load(grad + spot, mask=inside, other=0.0)
+    scale = tl.load(s + lane * d + row, mask=row < d, other=0.0)
+    tl.store(grad_weight + spot, slope * scale[:, None], mask=inside)
+    value = tl.load(weight + spot, mask=inside, other=0.0)
+    tl.store(grad_s + lane * d + row, tl.sum(slope * value, axis=1), mask=row < d)
+
+
+def scaled_rows_backward(grad: Tensor, weight: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of weights ``[lanes, d, k]`` and of the ``s`` ``[lanes, d]`` of their rows."""
+    lanes, d, k = weight.shape
+    width = triton.next_power_of_2(k)
+    rows = max(_TILE // width, 1)
+    of_weight, of_s = torch.empty_like(weight), torch.empty_like(s)
+    grid = (triton.cdiv(d, rows), lanes)
+    _fold_backward_kernel[grid](grad, weight, s, of_weight, of_s, d, k, ROWS=rows, WIDTH=width)
+    return of_weight, of_s

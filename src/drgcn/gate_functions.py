@@ -1,4 +1,4 @@
-"""The vector s of a Dr block with ELU and sigmoid, from the mean of its input."""
+"""Arithmetic of the Dr block as autograd functions with rules for ``vmap``: s, and S W."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drgcn.fused.lanes import with_lanes
-from drgcn.triton_available import triton_available
+from drgcn.kernels import triton_available
 
 if triton_available():
-    from drgcn.fused.squeeze_kernel import squeeze_excite, squeeze_excite_backward
+    from drgcn.kernels.reweighting import squeeze_excite, squeeze_excite_backward
 else:
     squeeze_excite = squeeze_excite_backward = None  # type: ignore[assignment]
 
@@ -55,7 +54,7 @@ class _GateVector(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             return gate_gradients(grad, *inputs)
         mean, squeeze, _, excite, _ = inputs
-        return _Gradient.apply(grad, out, mean, hidden, squeeze, excite)
+        return _GateVectorGradient.apply(grad, out, mean, hidden, squeeze, excite)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
@@ -84,7 +83,7 @@ def gate_gradients(
     )
 
 
-class _Gradient(torch.autograd.Function):
+class _GateVectorGradient(torch.autograd.Function):
     @staticmethod
     def forward(*arguments: Tensor) -> tuple[Tensor, ...]:
         single = arguments[0].dim() == 1
@@ -98,8 +97,74 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
-        return _Gradient.apply(*with_lanes(info, in_dims, arguments)), (0,) * 5
+        return _GateVectorGradient.apply(*with_lanes(info, in_dims, arguments)), (0,) * 5
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix @ vector[..., None])[..., 0]
+
+
+if triton_available():
+    from drgcn.kernels.reweighting import scaled_rows_backward
+else:
+    scaled_rows_backward = None  # type: ignore[assignment]
+
+# One thread block holds whole rows; beyond this width plain torch is as fast.
+_WIDEST = 1024
+
+
+def scaled_rows(weight: Tensor, s: Tensor) -> Tensor:
+    """``s[:, None] * weight``. On CUDA both gradients come out of one kernel."""
+    kinds = {weight.dtype, s.dtype}
+    fits = weight.dim() == 2 and weight.size(1) <= _WIDEST and kinds == {torch.float32}
+    if scaled_rows_backward is None or not weight.is_cuda or not fits:
+        return weight * s[:, None]
+    return _ScaledRows.apply(weight, s)
+
+
+class _ScaledRows(torch.autograd.Function):
+    @staticmethod
+    def forward(weight: Tensor, s: Tensor) -> Tensor:
+        return weight * s[..., None]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        weight, s = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
+            return grad * s[..., None], (grad * weight).sum(-1)
+        return _ScaledRowsGradient.apply(grad, weight, s)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> tuple[Tensor, int]:
+        return _ScaledRows.apply(*with_lanes(info, in_dims, values)), 0
+
+
+class _ScaledRowsGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(*values: Tensor) -> tuple[Tensor, Tensor]:
+        single = values[1].dim() == 2
+        grad, weight, s = (v[None] if single else v for v in values)
+        found = scaled_rows_backward(grad.contiguous(), weight.contiguous(), s.contiguous())
+        return (found[0][0], found[1][0]) if single else found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> Any:
+        return _ScaledRowsGradient.apply(*with_lanes(info, in_dims, values)), (0, 0)
+
+
+def with_lanes(
+    info: Any, in_dims: tuple[int | None, ...], values: tuple[Tensor, ...]
+) -> list[Tensor]:
+    """Every value with its lanes first; one that all lanes share is repeated without a copy."""
+    return [
+        v.expand(info.batch_size, *v.shape) if dim is None else v.movedim(dim, 0)
+        for v, dim in zip(values, in_dims, strict=True)
+    ]

@@ -1,14 +1,18 @@
-"""Softmax over neighbourhoods for CUDA: several nodes to a thread block, all in registers."""
+"""Triton kernels for softmax over neighbourhoods."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-from drgcn.nn.csr_kernel import tile
-from drgcn.nn.sparse_pattern import SparsePattern
+from drgcn.kernels.sparse import tile
+
+if TYPE_CHECKING:
+    from drgcn.nn.sparse_pattern import SparsePattern
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]

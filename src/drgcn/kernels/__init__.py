@@ -1,4 +1,4 @@
-"""Whether this package's CUDA kernels can be built here."""
+"""Triton kernels of the library, and whether they can be built here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""The arithmetic of the Dr block on CUDA: few kernels instead of many small ones."""
