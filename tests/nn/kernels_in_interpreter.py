@@ -13,13 +13,13 @@ from drgcn.kernels.attention import attention_backward, attention_forward
 from drgcn.kernels.dropout import hashed_factors
 from drgcn.kernels.reweighting import scaled_rows_backward, squeeze_excite, squeeze_excite_backward
 from drgcn.kernels.sparse import csr_product, looked_up, sampled_product
-from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.graph import neighborhoods
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import _Lookup
 from drgcn.training.dropout_factors import LEVELS, dropout_factors
 
-attention = importlib.import_module("drgcn.nn.attention")
-spmm = importlib.import_module("drgcn.nn.spmm")  # the attribute of that name is the function
+attention = importlib.import_module("drgcn.nn.gat")
+spmm = importlib.import_module("drgcn.nn.sparse")  # the attribute of that name is the function
 
 NODES, LANES = 60, 3
 

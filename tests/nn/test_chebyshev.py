@@ -4,7 +4,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import ChebConv
 
 from drgcn.nn import ChebNet, ChebyshevConvolution, SparseMatrix, scaled_laplacian, spmm
-from drgcn.nn import chebyshev_convolution as convolution_module
+from drgcn.nn import chebyshev as convolution_module
 
 from ..reference import chebyshev, layouts
 from ..reference.gates import gate

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from drgcn.nn.control_gates import ConstantGate, StaticGate
+from drgcn.nn.base import ConstantGate, StaticGate
 
 MEAN = torch.tensor([3.0, -2.0, 0.0, 9.0])
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.features import as_features, compress, map_values
+from drgcn.nn.products import as_features, compress, map_values
 
 from ..reference import layouts
 from .matrices import random_matrix

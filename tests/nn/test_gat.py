@@ -5,9 +5,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATConv
 
 from drgcn.nn import GAT, GraphAttention
-from drgcn.nn.adjacency import neighborhoods
-from drgcn.nn.attention import attention_coefficients
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.gat import attention_coefficients
+from drgcn.nn.graph import NodeGroups, neighborhoods
 
 from ..reference import gat, layouts
 from .matrices import random_matrix

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.gated_product import gated_product
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.graph import NodeGroups
+from drgcn.nn.products import gated_product
 
 from .matrices import random_matrix
 

@@ -6,7 +6,7 @@ from torch_geometric.nn import GCNConv, GraphNorm, PairNorm
 
 from drgcn.data import load
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.graph import NodeGroups
 
 from ..reference import adjacency, dr_block, gcn, layouts
 from .matrices import random_matrix

@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 
 from drgcn.data import unite
 from drgcn.nn import AdaptivePath, GeniePath, SparseMatrix
-from drgcn.nn.adjacency import neighborhoods
+from drgcn.nn.graph import neighborhoods
 from drgcn.training import fit
 
 from ..reference import geniepath, layouts

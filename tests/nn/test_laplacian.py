@@ -5,7 +5,7 @@ from scipy.sparse.linalg import ArpackNoConvergence
 from torch_geometric.utils import get_laplacian, to_dense_adj, to_undirected
 
 from drgcn.errors import DrgcnWarning
-from drgcn.nn import laplacian as module
+from drgcn.nn import chebyshev as module
 from drgcn.nn import scaled_laplacian
 
 from ..reference import chebyshev

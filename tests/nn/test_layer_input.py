@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.layer_input import LayerInput
+from drgcn.nn.base import LayerInput
 
 from .matrices import random_matrix
 

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from drgcn.data import load
 from drgcn.nn import ASGCN, FastGCN, SparseMatrix, normalized_adjacency
-from drgcn.nn.propagated import Propagated
+from drgcn.nn.layer_sampled import Propagated
 from drgcn.sampling import LayerSample
 
 from ..reference import adaptive_sampling, adjacency, layer_sampled, layouts

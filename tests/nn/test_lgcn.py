@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Batch, Data
 
 from drgcn.nn import LGCN, LearnableGraphConvolution, SparseMatrix
-from drgcn.nn.lgcn_neighbors import LargestNeighbors
+from drgcn.nn.lgcn import LargestNeighbors
 
 from ..reference import adjacency, layouts, lgcn
 from .matrices import random_matrix

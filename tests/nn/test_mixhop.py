@@ -6,9 +6,9 @@ from torch_geometric.data import Batch, Data
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn import MixHop, MixHopConvolution, SparseMatrix, normalized_adjacency, spmm
-from drgcn.nn import mixhop_convolution as convolution_module
-from drgcn.nn import mixhop_readout as readout_module
-from drgcn.nn.mixhop_readout import MixHopReadout
+from drgcn.nn import mixhop as convolution_module
+from drgcn.nn import mixhop as readout_module
+from drgcn.nn.mixhop import MixHopReadout
 
 from ..reference import adjacency, layouts, mixhop
 from ..reference.gates import gate

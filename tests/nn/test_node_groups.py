@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.graph import NodeGroups
 
 from .matrices import random_matrix
 

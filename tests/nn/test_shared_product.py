@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from drgcn.nn import node_scores
-from drgcn.nn.node_scores import NodeScores
-from drgcn.nn.shared_product import shared_product
+from drgcn.nn import layer_sampled as node_scores
+from drgcn.nn.layer_sampled import NodeScores, shared_product
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from drgcn.nn.sparse_pattern import SparsePattern
+from drgcn.nn.sparse import SparsePattern
 
 from .matrices import MATRICES, random_matrix
 

@@ -9,7 +9,7 @@ from drgcn.nn import SparseMatrix, spmm
 
 from .matrices import MATRICES, random_matrix
 
-module = importlib.import_module("drgcn.nn.spmm")  # the attribute of that name is the function
+module = importlib.import_module("drgcn.nn.sparse")  # the attribute of that name is the function
 
 EVERY_MATRIX = pytest.mark.parametrize("a", MATRICES.values(), ids=MATRICES.keys())
 LANES = 3

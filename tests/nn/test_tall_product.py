@@ -3,9 +3,9 @@ import importlib
 import pytest
 import torch
 
-from drgcn.nn.tall_product import tall_product
+from drgcn.nn.products import tall_product
 
-module = importlib.import_module("drgcn.nn.tall_product")
+module = importlib.import_module("drgcn.nn.products")
 
 
 class OnDevice(torch.Tensor):

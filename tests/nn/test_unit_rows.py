@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.unit_rows import unit_rows
+from drgcn.nn.mixhop import unit_rows
 
 from .matrices import MATRICES, random_matrix
 

@@ -10,7 +10,7 @@ from drgcn.data import load
 from drgcn.data.restricted_pickle import read_pickle
 from drgcn.errors import MissingDataError
 from drgcn.nn import ChebNet, SparseMatrix
-from drgcn.nn.features import compress
+from drgcn.nn.products import compress
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.published import published

@@ -4,7 +4,7 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.graph import NodeGroups
 from drgcn.stability import stability_k
 from drgcn.studies import runner
 from drgcn.studies.experiment import Experiment

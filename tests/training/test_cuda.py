@@ -6,8 +6,8 @@ import torch
 from drgcn.data import load, unite
 from drgcn.errors import InputError
 from drgcn.nn import GAT, GCN, ChebNet, MixHop, SparseMatrix, normalized_adjacency, spmm
-from drgcn.nn.adjacency import neighborhoods
-from drgcn.nn.attention import attention_coefficients
+from drgcn.nn.gat import attention_coefficients
+from drgcn.nn.graph import neighborhoods
 from drgcn.training import StepwiseDecay, fit
 from drgcn.training.dropout_factors import dropout_factors
 from drgcn.training.recorded import Recorded

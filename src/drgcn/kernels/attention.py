@@ -12,7 +12,7 @@ from torch import Tensor
 from drgcn.kernels.sparse import tile
 
 if TYPE_CHECKING:
-    from drgcn.nn.sparse_pattern import SparsePattern
+    from drgcn.nn.sparse import SparsePattern
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]

@@ -16,7 +16,7 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from drgcn.nn.sparse_pattern import SparsePattern
+    from drgcn.nn.sparse import SparsePattern
     from drgcn.sampling.graph import CSRGraph
 
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.sparse import csr_array, identity
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
+from torch_geometric.nn.inits import glorot
 
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.chebyshev_convolution import ChebyshevConvolution
-from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.laplacian import scaled_laplacian
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.errors import DrgcnWarning
+from drgcn.nn.base import (
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.graph import NodeGroups, normalized_adjacency
+from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix, spmm
 
 
 class ChebNet(FullBatchModel):
@@ -106,3 +115,124 @@ class ChebNet(FullBatchModel):
             out = conv(h, matrix, s, groups)
             x = out if number == len(self.convs) else F.relu(out)
             yield layer_input, s, x
+
+
+class ChebyshevConvolution(torch.nn.Module):
+    r"""The layer :math:`\sum_{k=0}^K T_k(\tilde{\mathbf{L}}) \mathbf{X} \mathbf{S} \mathbf{W}_k`,
+    without a bias.
+
+    Features meet the weights of all orders in one product, and the sum over orders is taken by
+    Clenshaw's recurrence: :math:`K` sparse products as wide as the output, where the recurrence
+    of :math:`T_k` itself would take them as wide as the input.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (int): Size of each output node.
+        K (int): Highest order.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, K: int) -> None:  # noqa: N803
+        super().__init__()
+        if K < 0:
+            raise ValueError(f"ChebyshevConvolution expects an order K >= 0; found {K}.")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.K = K
+        # Orders stand side by side: the weights of all of them are then one matrix as they lie.
+        self.weight = torch.nn.Parameter(torch.empty(in_channels, K + 1, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for order in self.weight.unbind(1):
+            glorot(order)
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        laplacian: SparseMatrix,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
+        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        terms = gated_product(x, self.weight.flatten(1), s, groups).unflatten(1, (self.K + 1, -1))
+        *lower, last = terms.unbind(1)
+        if not lower:
+            return last
+        # b_k = Y_k + 2 L b_{k+1} - b_{k+2}, and the sum is Y_0 + L b_1 - b_2.
+        following, now = None, last
+        for term in reversed(lower[1:]):
+            rest = term if following is None else term - following
+            following, now = now, torch.add(rest, spmm(laplacian, now), alpha=2)
+        out = lower[0] + spmm(laplacian, now)
+        return out if following is None else out - following
+
+    def extra_repr(self) -> str:
+        """Widths and order, as in PyG."""
+        return f"{self.in_channels}, {self.out_channels}, K={self.K}"
+
+
+_LARGEST_DENSE = 256  # up to here the exact eigenvalues of a dense matrix cost nothing
+_BOUND = 2.0  # no eigenvalue of the normalised Laplacian is larger
+
+
+def scaled_laplacian(
+    edge_index: Tensor,
+    num_nodes: int,
+    *,
+    lambda_max: float | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> SparseMatrix:
+    r"""The matrix :math:`\tilde{\mathbf{L}} = 2 \mathbf{L} / \lambda_{\max} - \mathbf{I}` with
+    :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}`, whose
+    eigenvalues lie in :math:`[-1, 1]`.
+
+    No self-loops are added, and those of the input are dropped. A node without neighbours keeps
+    the row of :math:`\mathbf{I}` in :math:`\mathbf{L}`, as in Kipf's code and in PyG.
+
+    Args:
+        edge_index (Tensor): Edges ``[2, E]``.
+        num_nodes (int): Number of nodes.
+        lambda_max (float, optional): Largest eigenvalue of :math:`\mathbf{L}`. (default:
+            computed; for edges without their reverse, the bound 2)
+        dtype (torch.dtype, optional): Data type of the result.
+    """
+    # NOTE[DIFF] Kipf's code keeps the few self-loops that Citeseer lists; here, as in every
+    # matrix of this package, they are dropped.
+    adj = normalized_adjacency(edge_index, num_nodes, self_loops=False, dtype=torch.float64)
+    lambda_max = _largest_eigenvalue(adj) if lambda_max is None else lambda_max
+    if not lambda_max > 0:
+        raise ValueError(f"scaled_laplacian expects lambda_max > 0; found {lambda_max}.")
+    nodes = torch.arange(num_nodes, device=adj.values.device)
+    diagonal = adj.values.new_full((num_nodes,), 2 / lambda_max - 1)
+    return SparseMatrix.from_coordinates(
+        torch.cat([adj.pattern.row, nodes]),
+        torch.cat([adj.pattern.col.long(), nodes]),
+        torch.cat([adj.values * (-2 / lambda_max), diagonal]).to(dtype),
+        (num_nodes, num_nodes),
+    )
+
+
+def _largest_eigenvalue(adj: SparseMatrix) -> float:
+    """Of ``I - adj``; the same number at every call."""
+    nodes = adj.shape[0]
+    entries = (t.cpu().numpy() for t in (adj.values, adj.pattern.col, adj.pattern.crow))
+    normalized = csr_array(tuple(entries), shape=adj.shape)
+    if not nodes or abs(normalized - normalized.T).max() > 1e-9:
+        return _BOUND
+    if nodes <= _LARGEST_DENSE:
+        return float(1 - np.linalg.eigvalsh(normalized.toarray())[0])
+    # A constant vector would not do: on a regular graph it is an eigenvector already, and the
+    # solver would go on from random numbers of its own.
+    start = np.random.default_rng(0).standard_normal(nodes)
+    try:
+        laplacian = identity(nodes, format="csr") - normalized
+        return float(eigsh(laplacian, k=1, v0=start, return_eigenvectors=False)[0])
+    except ArpackNoConvergence:
+        warnings.warn(
+            f"The largest eigenvalue of the Laplacian of {nodes} nodes was not found; the bound "
+            f"{_BOUND} stands in for it.",
+            DrgcnWarning,
+            stacklevel=3,
+        )
+        return _BOUND

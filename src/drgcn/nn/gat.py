@@ -1,22 +1,28 @@
-"""GAT and Dr-GAT: the citation form, and the three-layer form with a residual for PPI."""
+"""GAT and Dr-GAT: the model, its layer, and attention with autograd for many lanes at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn.inits import glorot, zeros
 
-from drgcn.nn.adjacency import neighborhoods
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.graph_attention import GraphAttention
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_pattern import SparsePattern
+from drgcn.kernels import triton_available
+from drgcn.nn.base import (
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.graph import NodeGroups, neighborhoods
+from drgcn.nn.products import Features, gated_product
+from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 
 class GAT(FullBatchModel):
@@ -112,3 +118,237 @@ class GAT(FullBatchModel):
             out = conv(layer_input, matrix, s, groups)
             x = out if number == len(self.convs) else F.elu(out)
             yield layer_input, s, x
+
+
+class GraphAttention(torch.nn.Module):
+    r"""The graph attention layer from `"Graph Attention Networks"
+    <https://arxiv.org/abs/1710.10903>`_. For each head, with :math:`d` for a dropout mask,
+
+    .. math::
+        \mathbf{z}_i &= d(\mathbf{x}_i) \mathbf{S} \mathbf{W}, \quad
+        \alpha_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}(\mathbf{a}_t^\top \mathbf{z}_i
+        + b_t + \mathbf{a}_s^\top \mathbf{z}_j + b_s) \\
+        \mathbf{x}'_i &= \sum_j d(\alpha_{ij}) \, d(\mathbf{z}_j) + \mathbf{b}.
+
+    It differs from :class:`torch_geometric.nn.GATConv` in what the authors' code does: every
+    head drops its own input, transformed features are dropped too, scores have biases, and the
+    residual is a map with a bias of the dropped input. It also takes sparse features, and a gate.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (int): Size of each output node, per head.
+        heads (int, optional): Number of heads. (default: :obj:`1`)
+        concat (bool, optional): Concatenate the heads, or else average them.
+            (default: :obj:`True`)
+        negative_slope (float, optional): Slope of LeakyReLU. (default: :obj:`0.2`)
+        dropout (float, optional): Rate of all three masks. (default: :obj:`0.0`)
+        residual (bool, optional): Add a linear map of the input. (default: :obj:`False`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        *,
+        residual: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.heads = heads
+        self.concat = concat
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+
+        def empty(*shape: int) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.empty(heads, *shape))
+
+        self.weight = empty(in_channels, out_channels)
+        self.att_src, self.att_src_bias = empty(out_channels, 1), empty(1)
+        self.att_dst, self.att_dst_bias = empty(out_channels, 1), empty(1)
+        self.bias = empty(out_channels)
+        self.res_weight = empty(in_channels, out_channels) if residual else None
+        self.res_bias = empty(out_channels) if residual else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for weight in (self.weight, self.att_src, self.att_dst, self.res_weight):
+            glorot(weight)
+        for bias in (self.att_src_bias, self.att_dst_bias, self.bias, self.res_bias):
+            zeros(bias)
+
+    def forward(
+        self,
+        x: Features,
+        pattern: SparsePattern,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
+        """Transforms every head's input, then averages over each node's neighbours.
+
+        Args:
+            x (Tensor or SparseMatrix): Node features.
+            pattern (SparsePattern): Neighbourhoods, each node its own neighbour.
+            s (Tensor, optional): The gate of the features, shared by all heads.
+            groups (NodeGroups, optional): The graph of each node, if ``s`` differs by graph.
+        """
+        x = self._drop_per_head(x)
+        z = self._transform(x, self.weight, s, groups)  # [heads, nodes, out]
+        target = (z @ self.att_dst).squeeze(-1) + self.att_dst_bias
+        source = (z @ self.att_src).squeeze(-1) + self.att_src_bias
+        alpha = attention_coefficients(target, source, pattern, self.negative_slope)
+        alpha = F.dropout(alpha, self.dropout, self.training)
+        z = F.dropout(z, self.dropout, self.training)
+        out = spmm(SparseMatrix(pattern, alpha), z) + self.bias[:, None]
+        if self.res_weight is not None and self.res_bias is not None:
+            out = out + self._transform(x, self.res_weight, s, groups) + self.res_bias[:, None]
+        return out.transpose(0, 1).flatten(1) if self.concat else out.mean(0)
+
+    def _drop_per_head(self, x: Features) -> Features:
+        """The input as every head sees it: with a first axis for heads if they differ."""
+        if not self.training or self.dropout == 0:
+            return x
+        values = x.values if isinstance(x, SparseMatrix) else x
+        values = F.dropout(values.expand(self.heads, *values.shape), self.dropout)
+        return x.with_values(values) if isinstance(x, SparseMatrix) else values
+
+    def _transform(
+        self, x: Features, weight: Tensor, s: Tensor | None, groups: NodeGroups | None
+    ) -> Tensor:
+        per_head = x.values.dim() == 2 if isinstance(x, SparseMatrix) else x.dim() == 3
+        if per_head:
+            return gated_product(x, weight, s, groups)
+        wide = weight.transpose(0, 1).flatten(1)  # [in, heads * out]
+        product = gated_product(x, wide, s, groups)
+        return product.unflatten(1, (self.heads, self.out_channels)).transpose(0, 1)
+
+    def extra_repr(self) -> str:
+        """Widths and heads, as in PyG."""
+        return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
+
+
+if triton_available():
+    from drgcn.kernels.attention import attention_backward as _cuda_backward
+    from drgcn.kernels.attention import attention_forward as _cuda_forward
+else:
+    _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
+
+
+def attention_coefficients(
+    target: Tensor, source: Tensor, pattern: SparsePattern, negative_slope: float = 0.2
+) -> Tensor:
+    r"""Softmax over each node's neighbours of
+    :math:`\mathrm{LeakyReLU}(t_i + s_j)`, for every head.
+
+    Args:
+        target (Tensor): Scores :math:`t` of the nodes that look ``[heads, nodes]``.
+        source (Tensor): Scores :math:`s` of the nodes that are looked at, likewise.
+        pattern (SparsePattern): Row ``i`` holds the neighbours of node ``i``.
+        negative_slope (float, optional): Slope of LeakyReLU, positive.
+
+    Shapes:
+        - **output:** one coefficient per head and stored entry ``[heads, nnz]``
+    """
+    if target.shape != source.shape or target.dim() != 2 or target.size(1) != pattern.shape[0]:
+        raise ValueError(
+            f"attention_coefficients expects two scores of shape [heads, {pattern.shape[0]}]; "
+            f"found {list(target.shape)} and {list(source.shape)}."
+        )
+    return _Attention.apply(target, source, pattern, negative_slope)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(target: Tensor, source: Tensor, pattern: SparsePattern, slope: float) -> Tensor:
+        if target.is_cuda and _cuda_forward is not None:
+            return _cuda_forward(target, source, pattern, slope)
+        # Entries first and lanes last: then a neighbourhood is a run of rows.
+        scores = F.leaky_relu(_scores(target, source, pattern), slope)  # [nnz, lanes]
+        top = torch.segment_reduce(scores, "max", offsets=pattern.crow, axis=0)
+        weights = (scores - top.index_select(0, pattern.row)).exp()
+        total = torch.segment_reduce(weights, "sum", offsets=pattern.crow, axis=0)
+        return (weights / total.index_select(0, pattern.row)).t().contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        target, source, ctx.pattern, ctx.slope = inputs
+        ctx.save_for_backward(target, source, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        target, source, alpha = ctx.saved_tensors
+        grads = _AttentionGradient.apply(grad, alpha, target, source, ctx.pattern, ctx.slope)
+        return *grads, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        target: Tensor,
+        source: Tensor,
+        pattern: SparsePattern,
+        slope: float,
+    ) -> tuple[Tensor, int]:
+        target, source = _flat(info.batch_size, in_dims, target, source)
+        return _Attention.apply(target, source, pattern, slope).unflatten(
+            0, (info.batch_size, -1)
+        ), 0
+
+
+class _AttentionGradient(torch.autograd.Function):
+    """The backward pass as a function of its own, so that vmap can take it in lanes too."""
+
+    @staticmethod
+    def forward(
+        grad: Tensor,
+        alpha: Tensor,
+        target: Tensor,
+        source: Tensor,
+        pattern: SparsePattern,
+        slope: float,
+    ) -> tuple[Tensor, Tensor]:
+        if grad.is_cuda and _cuda_backward is not None:
+            return _cuda_backward(grad, alpha, target, source, pattern, slope)
+        grad, alpha = grad.t(), alpha.t()  # [nnz, lanes]
+        weighted = (alpha * grad).contiguous()
+        mean = torch.segment_reduce(weighted, "sum", offsets=pattern.crow, axis=0)
+        score = weighted - alpha * mean.index_select(0, pattern.row)
+        score = torch.where(_scores(target, source, pattern) > 0, score, score * slope)
+        by_column = score.index_select(0, pattern.to_transpose)
+        sums = (
+            torch.segment_reduce(score, "sum", offsets=pattern.crow, axis=0),
+            torch.segment_reduce(by_column, "sum", offsets=pattern.transpose_crow, axis=0),
+        )
+        return sums[0].t().contiguous(), sums[1].t().contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output)  # second gradients are not offered
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *arguments: Any
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        tensors = _flat(info.batch_size, in_dims, *arguments[:4])
+        outputs = _AttentionGradient.apply(*tensors, *arguments[4:])
+        target, source = (out.unflatten(0, (info.batch_size, -1)) for out in outputs)
+        return (target, source), (0, 0)
+
+
+def _scores(target: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
+    """Sums of scores where entries are stored ``[nnz, lanes]``."""
+    rows = target.t().contiguous().index_select(0, pattern.row)
+    return rows + source.t().contiguous().index_select(0, pattern.col)
+
+
+def _flat(lanes: int, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
+    """Tensors ``[heads, ...]`` with an axis of lanes as ``[lanes * heads, ...]``."""
+    return [
+        (x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
+        for x, dim in zip(tensors, in_dims, strict=False)
+    ]

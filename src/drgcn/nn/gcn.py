@@ -8,16 +8,20 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn.inits import glorot
 
-from drgcn.nn.adjacency import normalized_adjacency
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.graph_convolution import GraphConvolution
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.base import (
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.graph import NodeGroups, normalized_adjacency
+from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix, spmm
 
 
 class GCN(FullBatchModel):
@@ -98,3 +102,40 @@ class GCN(FullBatchModel):
             out = conv(h, matrix, s, groups)
             x = out if self.pre_activation or number == len(self.convs) else F.relu(out)
             yield layer_input, s, x
+
+
+class GraphConvolution(torch.nn.Module):
+    r"""The layer :math:`\tilde{\mathbf{A}} (\mathbf{X} \mathbf{S} \mathbf{W})`, without a bias.
+
+    It differs from :class:`torch_geometric.nn.GCNConv` in taking sparse features, a matrix
+    that is normalised once, and a gate that is folded into the weights.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (int): Size of each output node.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        glorot(self.weight)
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: SparseMatrix,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
+        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        return spmm(adj, gated_product(x, self.weight, s, groups))
+
+    def extra_repr(self) -> str:
+        """Widths, as in PyG."""
+        return f"{self.in_channels}, {self.out_channels}"

@@ -13,14 +13,18 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.utils import remove_self_loops
 
-from drgcn.nn.adjacency import normalized_adjacency
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, as_features, compress, map_values
-from drgcn.nn.gated_product import gated_product
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.reweighted_model import Layer, ReweightedModel
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.nn.spmm import spmm
+from drgcn.nn.base import (
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    ReweightedModel,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.graph import normalized_adjacency
+from drgcn.nn.products import Features, as_features, compress, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import CSRGraph, NeighborTree
 
 

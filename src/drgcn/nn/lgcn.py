@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn.inits import zeros
 
-from drgcn.nn.adjacency import normalized_adjacency
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.gated_product import gated_product
-from drgcn.nn.graph_convolution import GraphConvolution
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.lgcn_convolution import LearnableGraphConvolution
-from drgcn.nn.lgcn_neighbors import LargestNeighbors
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.nn.spmm import spmm
+from drgcn.nn.base import (
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.gcn import GraphConvolution
+from drgcn.nn.graph import NodeGroups, normalized_adjacency
+from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix, spmm
 
 
 class LGCN(FullBatchModel):
@@ -155,3 +158,186 @@ class _BiasedConvolution(GraphConvolution):
         groups: NodeGroups | None = None,
     ) -> Tensor:
         return spmm(adj, gated_product(x, self.weight, s, groups) + self.bias)
+
+
+class LearnableGraphConvolution(torch.nn.Module):
+    r"""The layer of `"Large-Scale Learnable Graph Convolutional Networks"
+    <https://arxiv.org/abs/1808.03965>`_ (LGCL) as its authors' code has it.
+
+    For every feature, a node's own value and the :math:`k` largest among its neighbours, weighted
+    by the adjacency matrix, stand in a row of :math:`k + 1` places. Two 1-D convolutions without
+    an activation make one vector of it, the first with a bias, and a batch norm with the
+    statistics of the nodes at hand ends the layer. Dropout acts in front of both convolutions.
+
+    Values below zero never enter, but for the node's own: in the authors' dense product all other
+    nodes of the graph compete as zeros.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (int): Size of each output node.
+        k (int): How many neighbours' values are taken.
+        dropout (float, optional): Dropout in front of both convolutions. (default: :obj:`0.0`)
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, k: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.k = k
+        self.dropout = dropout
+        self.middle = (in_channels + out_channels) // 2
+        # Kernels [width * in, out], the place in the row first.
+        self.kernel = (k + 1) // 2 + 1
+        self.weight1 = torch.nn.Parameter(torch.empty(self.kernel, in_channels, self.middle))
+        self.bias1 = torch.nn.Parameter(torch.empty(self.middle))
+        # What the first leaves, the second takes whole.
+        self.weight2 = torch.nn.Parameter(torch.empty(k // 2 + 1, self.middle, out_channels))
+        self.norm = torch.nn.BatchNorm1d(out_channels, eps=1e-3, track_running_stats=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for weight in (self.weight1, self.weight2):
+            # TensorFlow's Xavier: both fans count the width of the kernel.
+            limit = (6 / (weight.size(0) * (weight.size(1) + weight.size(2)))) ** 0.5
+            torch.nn.init.uniform_(weight, -limit, limit)
+        zeros(self.bias1)
+        self.norm.reset_parameters()
+
+    def forward(self, x: Tensor, graph: LargestNeighbors) -> Tensor:
+        """Ranks the neighbours of every node, then convolves.
+
+        Args:
+            x (Tensor): Node features ``[nodes, in_channels]``, reweighted.
+            graph (LargestNeighbors): The adjacency matrix.
+        """
+        rows = torch.cat([x[:, None], graph.select(x, self.k)], dim=1)  # [nodes, k + 1, in]
+        rows = F.dropout(rows, self.dropout, self.training)
+        h = rows.flatten(1) @ self._sliding() + self.bias1.repeat(self.k // 2 + 1)
+        h = F.dropout(h, self.dropout, self.training)
+        return self.norm(h @ self.weight2.flatten(0, 1))
+
+    def _sliding(self) -> Tensor:
+        """The first convolution as one matrix ``[(k + 1) * in, places * middle]``: every place
+        of its output is the kernel moved on by one. Torch's own convolution takes many seeds at
+        once as groups, and that is much slower."""
+        moved = [
+            F.pad(self.weight1.flatten(0, 1), (0, 0, i * self.in_channels, after))
+            for i in range(self.k // 2 + 1)
+            for after in [(self.k // 2 - i) * self.in_channels]
+        ]
+        return torch.cat(moved, dim=1)
+
+    def extra_repr(self) -> str:
+        """Widths and the number of neighbours."""
+        return f"{self.in_channels}, {self.out_channels}, k={self.k}"
+
+
+# Nodes with up to so many entries share the narrowest table; widths double from there.
+_NARROWEST = 2
+
+# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
+Table = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class LargestNeighbors:
+    """A matrix of the graph, with its rows laid out in tables so that they can be ranked.
+
+    Rows of similar length share a table of their width, so that few places are empty and one long
+    row does not widen all others.
+
+    Args:
+        matrix: Weight of each neighbour, such as the normalised adjacency matrix.
+        tables: Nodes and entries of each table; entry ``nnz`` stands for an empty place.
+    """
+
+    matrix: SparseMatrix
+    tables: tuple[Table, ...]
+
+    @classmethod
+    def of(cls, matrix: SparseMatrix) -> LargestNeighbors:
+        """Lays out the rows of a matrix."""
+        start, length = matrix.pattern.crow[:-1].long(), matrix.pattern.crow.diff().long()
+        tables, below, width = [], 0, _NARROWEST
+        while below < int(length.max() if length.numel() else 0):
+            nodes = ((length > below) & (length <= width)).nonzero().squeeze(1)
+            if nodes.numel():
+                place = torch.arange(width, device=nodes.device)
+                entries = start[nodes, None] + place
+                empty = place >= length[nodes, None]
+                tables.append((nodes, entries.masked_fill(empty, matrix.pattern.nnz)))
+            below, width = width, 2 * width
+        return cls(matrix, tuple(tables))
+
+    def to(self, device: torch.device | str) -> LargestNeighbors:
+        """The same on another device."""
+        tables = tuple((nodes.to(device), entries.to(device)) for nodes, entries in self.tables)
+        return LargestNeighbors(self.matrix.to(device), tables)
+
+    def select(self, x: Tensor, count: int) -> Tensor:
+        r"""For every node :math:`i` and feature, the ``count`` largest of
+        :math:`\max(a_{ij} x_j, 0)` over its neighbours :math:`j`, the largest first, and zeros
+        where neighbours are too few.
+
+        Args:
+            x (Tensor): Node features ``[nodes, d]``.
+            count (int): How many values to take.
+
+        Shapes:
+            - **output:** ``[nodes, count, d]``
+        """
+        return _Largest.apply(x, self, count)[0]
+
+
+class _Largest(torch.autograd.Function):
+    """Returns the values, and for each the entry of the matrix that it came by."""
+
+    @staticmethod
+    def forward(x: Tensor, graph: LargestNeighbors, count: int) -> tuple[Tensor, Tensor]:
+        nodes, width = x.shape
+        values, col = _padded(graph.matrix)
+        out = x.new_zeros(nodes, count, width)
+        chosen = values.new_full((nodes, count, width), len(values) - 1, dtype=torch.int32)
+        for rows, entries in graph.tables:
+            reached = x[col[entries]].mul_(values[entries, None]).clamp_(min=0)
+            kept = min(count, entries.size(1))
+            top, place = reached.sort(dim=1, descending=True)
+            out[rows, :kept] = top[:, :kept]
+            found = entries[:, :, None].expand_as(place).gather(1, place[:, :kept])
+            chosen[rows, :kept] = found.int()
+        return out, chosen
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, ctx.graph, _ = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        out, chosen = ctx.saved_tensors
+        values, col = _padded(ctx.graph.matrix)
+        chosen = chosen.flatten(0, 1).long()
+        grad = torch.where(out > 0, grad, 0).flatten(0, 1) * values[chosen]
+        zeros = grad.new_zeros(out.shape[0], out.shape[2])
+        return zeros.scatter_add(0, col[chosen], grad), None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, graph: LargestNeighbors, count: int
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        # Features are ranked one by one, so lanes are nothing but more features.
+        assert in_dims[0] is not None  # the only tensor there is
+        lanes = x.movedim(in_dims[0], 1).flatten(1)
+        out, chosen = (
+            result.unflatten(2, (info.batch_size, -1)).movedim(2, 0)
+            for result in _Largest.apply(lanes, graph, count)
+        )
+        return (out, chosen), (0, 0)
+
+
+def _padded(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
+    """Values and columns of the entries, and at the end those of an empty place."""
+    values, col = matrix.values, matrix.pattern.col.long()
+    return torch.cat([values, values.new_zeros(1)]), torch.cat([col, col.new_zeros(1)])

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.nn.inits import glorot
 
 from drgcn.errors import DrgcnWarning
-from drgcn.nn.adjacency import normalized_adjacency
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.layer_input import LayerInput, Reweight
-from drgcn.nn.mixhop_convolution import MixHopConvolution
-from drgcn.nn.mixhop_readout import MixHopReadout
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.nn.stateless_batch_norm import StatelessBatchNorm
-from drgcn.nn.unit_rows import unit_rows
+from drgcn.nn.base import FullBatchModel, Layer, LayerInput, Reweight, check_rates, check_sizes
+from drgcn.nn.graph import NodeGroups, normalized_adjacency
+from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix, spmm
 
 _SEGMENT_PENALTY = 1e-3
 
@@ -154,3 +148,172 @@ class MixHop(FullBatchModel):
 
     def _dropped(self, x: Features, rate: float) -> Features:
         return map_values(lambda v: F.dropout(v, rate, self.training), x)
+
+
+class MixHopConvolution(torch.nn.Module):
+    r"""The layer :math:`\big\Vert_j \, \tilde{\mathbf{A}}^j \mathbf{X} \mathbf{S} \mathbf{W}_j`,
+    powers of the adjacency matrix side by side, without a bias.
+
+    Powers share their products: for three of them it is :math:`[\mathbf{Y}_0 \Vert
+    \tilde{\mathbf{A}} [\mathbf{Y}_1 \Vert \tilde{\mathbf{A}} \mathbf{Y}_2]]` with
+    :math:`\mathbf{Y}_j = \mathbf{X} \mathbf{S} \mathbf{W}_j` from one product with all weights.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (sequence of int): Width of each power, from power 0 on; zero leaves one out.
+    """
+
+    def __init__(self, in_channels: int, out_channels: Sequence[int]) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = tuple(out_channels)
+        if sum(self.out_channels) < 1 or min(self.out_channels) < 0:
+            raise ValueError(
+                f"{type(self).__name__} expects one width per power, none negative and not all "
+                f"zero; found {self.out_channels}."
+            )
+        self.weight = torch.nn.Parameter(torch.empty(in_channels, sum(self.out_channels)))
+        MixHopConvolution.reset_parameters(self)  # a subclass has yet to make its parameters
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        for kernel in self.weight.split(self.out_channels, dim=1):
+            glorot(kernel)
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: SparseMatrix,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
+        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        transformed = gated_product(x, self.weight, s, groups)
+        *nearer, out = transformed.split(self.out_channels, dim=1)
+        for block in reversed(nearer):
+            farther = spmm(adj, out) if out.size(1) else out
+            out = torch.cat([block, farther], dim=1)
+        return out
+
+    def penalty(self) -> Tensor:
+        """Sum of squares plus the sum of the lengths of the columns, for a coefficient of one."""
+        # Torch takes the gradient of a column of zeros to be zero.
+        columns = torch.linalg.vector_norm(self.weight, dim=0)
+        return self.weight.square().sum() + columns.sum()
+
+    def extra_repr(self) -> str:
+        """Widths."""
+        return f"{self.in_channels}, {self.out_channels}"
+
+
+class MixHopReadout(MixHopConvolution):
+    r"""The columns of a :class:`MixHopConvolution`, cut into segments :math:`\mathbf{Z}_i` of one
+    column per class, and :math:`\sum_i \mathrm{softmax}(\mathbf{q})_i \mathbf{Z}_i`.
+
+    The sum is taken in the weights, before anything is propagated: every power then has one
+    column per class, and :math:`\mathbf{Y}_0 + \tilde{\mathbf{A}} (\mathbf{Y}_1 +
+    \tilde{\mathbf{A}} \mathbf{Y}_2)` needs no product wider than the classes.
+
+    Args:
+        in_channels (int): Size of each input node.
+        out_channels (sequence of int): Width of each power, from power 0 on; the sum is a
+            multiple of ``num_classes``. A segment may take columns of two powers.
+        num_classes (int): Number of classes.
+    """
+
+    def __init__(self, in_channels: int, out_channels: Sequence[int], num_classes: int) -> None:
+        super().__init__(in_channels, out_channels)
+        width = sum(self.out_channels)
+        if num_classes < 1 or width % num_classes:
+            raise ValueError(
+                f"MixHopReadout expects widths whose sum is a multiple of the number of classes; "
+                f"found {self.out_channels} for {num_classes} classes."
+            )
+        self.num_classes = num_classes
+        self.segment_logits = torch.nn.Parameter(torch.zeros(width // num_classes))
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        super().reset_parameters()
+        torch.nn.init.zeros_(self.segment_logits)
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adj: SparseMatrix,
+        s: Tensor | None = None,
+        groups: NodeGroups | None = None,
+    ) -> Tensor:
+        """Class scores; ``s`` scales the features that meet the weights."""
+        kernels = self._kernels()
+        transformed = gated_product(x, torch.cat(list(kernels.values()), dim=1), s, groups)
+        terms = dict(zip(kernels, transformed.split(self.num_classes, dim=1), strict=True))
+        farthest = max(terms)
+        out = terms[farthest]
+        for power in range(farthest - 1, -1, -1):
+            out = spmm(adj, out)
+            out = out + terms[power] if power in terms else out
+        return out
+
+    def _kernels(self) -> dict[int, Tensor]:
+        """For every power in use its weights ``[in_channels, num_classes]``, segments summed."""
+        share = self.segment_logits.softmax(0)[:, None]
+        weight = (self.weight.unflatten(1, (-1, self.num_classes)) * share).flatten(1)
+        found = {}
+        ends = accumulate(self.out_channels)
+        for power, (width, end) in enumerate(zip(self.out_channels, ends, strict=True)):
+            if width:
+                # Zeros where a segment begins or ends in another power.
+                margins = ((end - width) % self.num_classes, -end % self.num_classes)
+                kernel = F.pad(weight[:, end - width : end], margins)
+                found[power] = kernel.unflatten(1, (-1, self.num_classes)).sum(1)
+        return found
+
+
+class StatelessBatchNorm(torch.nn.Module):
+    r"""The map :math:`(\mathbf{x} - \mathrm{mean}) / \sqrt{\mathrm{var} + \epsilon} +
+    \boldsymbol{\beta}` with mean and variance of the nodes at hand, in training and in evaluation.
+
+    In full-batch training these are the same nodes, so there is nothing to estimate over time.
+
+    Args:
+        in_channels (int): Number of feature dimensions.
+        eps (float, optional): Added to the variance. (default: :obj:`1e-3`, that of TensorFlow)
+    """
+
+    def __init__(self, in_channels: int, eps: float = 1e-3) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.eps = eps
+        self.bias = torch.nn.Parameter(torch.empty(in_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        torch.nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalises every feature dimension over the nodes."""
+        variance, mean = torch.var_mean(x, dim=0, correction=0)
+        return (x - mean) * torch.rsqrt(variance + self.eps) + self.bias
+
+    def extra_repr(self) -> str:
+        """Width and epsilon, as in torch."""
+        return f"{self.in_channels}, eps={self.eps}"
+
+
+# That of tf.nn.l2_normalize; it stands under the root. Rows of zeros stay zero.
+_SMALLEST_SQUARE = 1e-12
+
+
+def unit_rows(x: Features) -> Features:
+    r"""Every row :math:`\mathbf{x}_v / \lVert \mathbf{x}_v \rVert_2`."""
+    if not isinstance(x, SparseMatrix):
+        return x * _reciprocal_root(x.square().sum(1, keepdim=True))
+    ones = x.values.new_ones(x.shape[1], 1)
+    squares = spmm(x.with_values(x.values.square()), ones).squeeze(1)
+    return x.with_values(x.values * _reciprocal_root(squares)[x.pattern.row])
+
+
+def _reciprocal_root(squares: Tensor) -> Tensor:
+    return torch.rsqrt(squares.clamp(min=_SMALLEST_SQUARE))

@@ -10,14 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
-from drgcn.nn.argument_checks import check_rates, check_sizes
-from drgcn.nn.features import Features, map_values
-from drgcn.nn.full_batch_model import FullBatchModel
-from drgcn.nn.gated_product import gated_product
-from drgcn.nn.layer_input import LayerInput, Norm, Reweight
-from drgcn.nn.node_groups import NodeGroups
-from drgcn.nn.reweighted_model import Layer
-from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.base import (
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Norm,
+    Reweight,
+    check_rates,
+    check_sizes,
+)
+from drgcn.nn.graph import NodeGroups
+from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.sparse import SparseMatrix
 
 
 class MLP(FullBatchModel):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.graph import NodeGroups
 from drgcn.stability import gate_saturation
 from drgcn.training.graph_stability import graph_stability
 

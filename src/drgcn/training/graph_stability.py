@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import NonFiniteError, UndefinedStability
-from drgcn.nn.features import Features
-from drgcn.nn.sparse_matrix import SparseMatrix
+from drgcn.nn.products import Features
+from drgcn.nn.sparse import SparseMatrix
 from drgcn.stability import stability_k
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.insertion import reweighting_blocks
-from drgcn.nn.layer_input import LayerInput
-from drgcn.nn.node_groups import NodeGroups
+from drgcn.nn.base import LayerInput
+from drgcn.nn.graph import NodeGroups
 from drgcn.stability import gate_saturation
 from drgcn.training.graph_stability import graph_stability
 

@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.nn.adjacency import normalized_adjacency
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.nn.spmm import spmm
+from drgcn.nn.graph import normalized_adjacency
+from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.recommend.clicks.click_graph import ClickGraph
 
 

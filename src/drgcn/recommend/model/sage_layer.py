@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.errors import InputError
-from drgcn.nn.control_gates import ConstantGate, StaticGate
+from drgcn.nn.base import ConstantGate, StaticGate
 from drgcn.recommend.model.click_tree import Side, other
 from drgcn.reweighting import DimensionalReweighting, fold
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError, UndefinedStability
-from drgcn.nn.adjacency import normalized_adjacency
+from drgcn.nn.graph import normalized_adjacency
 from drgcn.reweighting import DimensionalReweighting
 from drgcn.stability import (
     FeatureMoments,

@@ -1,16 +1,200 @@
-"""One sparse product with three faces: autograd, many seeds at once, CUDA graphs."""
+"""Sparse matrices that are multiplied many times, and one product for autograd and ``vmap``."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from drgcn.kernels import triton_available
-from drgcn.nn.sparse_matrix import SparseMatrix
-from drgcn.nn.sparse_pattern import SparsePattern
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Values on a :class:`SparsePattern`. Multiply with :func:`~drgcn.nn.sparse` or ``@``.
+
+    Values are ``[nnz]``, or ``[heads, nnz]`` for one matrix per head.
+    """
+
+    pattern: SparsePattern
+    values: Tensor
+
+    @classmethod
+    def from_coordinates(
+        cls, row: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]
+    ) -> SparseMatrix:
+        """The matrix with ``values[k]`` at ``(row[k], col[k])``; positions must be distinct."""
+        pattern, order = SparsePattern.from_coordinates(row, col, shape)
+        return cls(pattern, values[order])
+
+    @classmethod
+    def from_tensor(cls, x: Tensor) -> SparseMatrix:
+        """The non-zeros of a dense, COO or CSR tensor."""
+        coo = x.detach().to_sparse_coo().coalesce()
+        row, col = coo.indices()
+        return cls.from_coordinates(row, col, coo.values(), (x.size(0), x.size(1)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.pattern.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Data type of the values."""
+        return self.values.dtype
+
+    @property
+    def column_mean(self) -> Tensor:
+        """Mean over rows, zeros included; computed once if the values are constants."""
+        return self._column_mean() if self.values.requires_grad else self._constant_mean
+
+    @cached_property
+    def _constant_mean(self) -> Tensor:
+        return self._column_mean()
+
+    def _column_mean(self) -> Tensor:
+        # As a product, because that adds in a fixed order on every device; index_add does not.
+        transposed = SparseMatrix(self.pattern.transpose, self.values[self.pattern.to_transpose])
+        ones = self.values.new_ones(self.shape[0], 1)
+        return (transposed @ ones).squeeze(1) / max(self.shape[0], 1)
+
+    def with_values(self, values: Tensor) -> SparseMatrix:
+        """Other values at the same positions."""
+        return SparseMatrix(self.pattern, values)
+
+    def to(self, device: torch.device | str) -> SparseMatrix:
+        """The same matrix on another device."""
+        return SparseMatrix(self.pattern.to(device), self.values.to(device))
+
+    def to_csr(self) -> Tensor:
+        """As a ``torch.sparse_csr`` tensor."""
+        return torch.sparse_csr_tensor(
+            self.pattern.crow, self.pattern.col, self.values, self.shape, check_invariants=False
+        )
+
+    def to_dense(self) -> Tensor:
+        """As a dense tensor."""
+        dense = self.values.new_zeros(self.shape)
+        return dense.index_put((self.pattern.row, self.pattern.col.long()), self.values)
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+
+        return spmm(self, x)
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePattern:
+    """Positions of the stored entries of a CSR matrix, and of its transpose.
+
+    Args:
+        crow: Row pointers ``[rows + 1]``.
+        col: Column of each entry ``[nnz]``.
+        to_transpose: For each entry of the transpose, its position among these entries.
+        shape: Rows and columns.
+    """
+
+    crow: Tensor
+    col: Tensor
+    to_transpose: Tensor
+    transpose_crow: Tensor
+    transpose_col: Tensor
+    shape: tuple[int, int]
+    _repeats: dict[int, SparsePattern] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_coordinates(
+        cls, row: Tensor, col: Tensor, shape: tuple[int, int]
+    ) -> tuple[SparsePattern, Tensor]:
+        """The pattern of ``(row, col)`` pairs, and the order that sorts their values into it."""
+        order = torch.argsort(row * shape[1] + col)
+        row, col = row[order], col[order]
+        to_transpose = torch.argsort(col * shape[0] + row)
+        pattern = cls(
+            crow=_pointers(row, shape[0]),
+            col=_narrow(col),
+            to_transpose=_narrow(to_transpose),
+            transpose_crow=_pointers(col[to_transpose], shape[1]),
+            transpose_col=_narrow(row[to_transpose]),
+            shape=shape,
+        )
+        return pattern, order
+
+    @cached_property
+    def transpose(self) -> SparsePattern:
+        """The pattern of the transposed matrix."""
+        from_transpose = torch.empty_like(self.to_transpose)
+        from_transpose[self.to_transpose.long()] = torch.arange(
+            self.nnz, dtype=from_transpose.dtype, device=from_transpose.device
+        )
+        return SparsePattern(
+            crow=self.transpose_crow,
+            col=self.transpose_col,
+            to_transpose=from_transpose,
+            transpose_crow=self.crow,
+            transpose_col=self.col,
+            shape=(self.shape[1], self.shape[0]),
+        )
+
+    @cached_property
+    def row(self) -> Tensor:
+        """Row of each entry."""
+        rows = torch.arange(self.shape[0], device=self.col.device)
+        return rows.repeat_interleave(self.crow.diff(), output_size=self.nnz)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return self.col.numel()
+
+    def repeat(self, count: int) -> SparsePattern:
+        """``count`` copies along the diagonal: one block per lane of a batched product."""
+        if count not in self._repeats:
+            shift = torch.arange(count, device=self.col.device)[:, None]
+
+            def blocks(index: Tensor, step: int) -> Tensor:
+                return (index.long() + shift * step).flatten()
+
+            def pointers(crow: Tensor) -> Tensor:
+                return torch.cat([crow[:1].long(), blocks(crow[1:], self.nnz)])
+
+            rows, cols = self.shape
+            self._repeats[count] = SparsePattern(
+                crow=_narrow(pointers(self.crow)),
+                col=_narrow(blocks(self.col, cols)),
+                to_transpose=_narrow(blocks(self.to_transpose, self.nnz)),
+                transpose_crow=_narrow(pointers(self.transpose_crow)),
+                transpose_col=_narrow(blocks(self.transpose_col, rows)),
+                shape=(rows * count, cols * count),
+            )
+        return self._repeats[count]
+
+    def to(self, device: torch.device | str) -> SparsePattern:
+        """The same pattern on another device."""
+        return SparsePattern(
+            crow=_narrow(self.crow.to(device)),
+            col=_narrow(self.col.to(device)),
+            to_transpose=_narrow(self.to_transpose.to(device)),
+            transpose_crow=_narrow(self.transpose_crow.to(device)),
+            transpose_col=_narrow(self.transpose_col.to(device)),
+            shape=self.shape,
+        )
+
+
+def _pointers(sorted_index: Tensor, size: int) -> Tensor:
+    counts = torch.bincount(sorted_index, minlength=size)
+    return _narrow(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+
+def _narrow(index: Tensor) -> Tensor:
+    """The index type of the fastest kernel: 32 bits on CUDA where they suffice, else 64."""
+    fits = not index.numel() or int(index.max()) <= torch.iinfo(torch.int32).max
+    return index.int() if index.is_cuda and fits else index.long()
+
 
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
