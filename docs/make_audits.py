@@ -24,9 +24,9 @@ from drgcn.audit.refining.until_none_left import EVIDENCE, refine_duplicates
 from drgcn.audit.report import AuditReport, audit
 from drgcn.cli.audit import read_texts
 from drgcn.data import load
+from drgcn.data.assemble import undirected
 from drgcn.data.downloader import data_root
-from drgcn.data.edges import undirected
-from drgcn.data.restricted_pickle import read_pickle
+from drgcn.data.pickle import read_pickle
 
 PAGE: Final = Path(__file__).parent / "audit.md"
 REFINED: Final = ("corar", "citeseerr")

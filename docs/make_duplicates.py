@@ -27,7 +27,7 @@ from drgcn.audit.duplicates.text_words import pieces, plain_words
 from drgcn.audit.duplicates.union_find import groups_of
 from drgcn.data import load
 from drgcn.data.downloader import data_root
-from drgcn.data.restricted_pickle import read_pickle
+from drgcn.data.pickle import read_pickle
 
 PAGE: Final = Path(__file__).parent / "audit.md"
 # What the paper's appendix states: duplicated papers, papers they are, papers without a trace.

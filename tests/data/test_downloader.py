@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from drgcn.data import describe, download, downloader, load, verify
-from drgcn.data.description import PublishedFile
+from drgcn.data.catalog import PublishedFile
 from drgcn.errors import InputError, MissingDataError
 
 CONTENT = {"toy/a.bin": b"first", "toy/b.bin": b"second"}

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 
 
 def test_loops_and_repetitions_are_removed_and_counted() -> None:

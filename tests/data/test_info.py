@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from drgcn.data import load
-from drgcn.data.info import DatasetInfo, content_hash
+from drgcn.data.assemble import DatasetInfo, content_hash
 
 X = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -3]], dtype=np.float32)
 Y = np.array([0, -1, 1])
@@ -34,7 +34,7 @@ def test_hash_ignores_stored_zeros_order_and_byte_order() -> None:
 
 def test_hash_ignores_block_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = content_hash(X, Y, EDGES, MASKS)
-    monkeypatch.setattr("drgcn.data.info._ROWS_PER_BLOCK", 2)
+    monkeypatch.setattr("drgcn.data.assemble._ROWS_PER_BLOCK", 2)
     assert content_hash(X, Y, EDGES, MASKS) == reference
 
 

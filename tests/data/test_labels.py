@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drgcn.data.labels import from_matrix, from_numbers, from_published, from_stored, from_texts
+from drgcn.data.checks import from_matrix, from_numbers, from_published, from_stored, from_texts
 from drgcn.errors import InputError
 
 

@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 
 from drgcn.data import describe, download, load, verify
-from drgcn.data.reddit_facts import CLASS_SIZES, FASTGCN_TRAIN, PUBLISHED, Sizes
+from drgcn.data.reddit import CLASS_SIZES, FASTGCN_TRAIN, PUBLISHED, Sizes
 from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 SAINT = ["reddit/adj_full.npz", "reddit/feats.npy", "reddit/class_map.json", "reddit/role.json"]

@@ -16,10 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from drgcn.data import describe, load
-from drgcn.data.reddit_facts import CLASS_SIZES, PUBLISHED
-from drgcn.data.reddit_like import class_sizes, make
-from drgcn.data.reddit_like_edges import draw_edges, popularity
-from drgcn.data.reddit_like_features import draw_texts
+from drgcn.data.reddit import CLASS_SIZES, PUBLISHED
+from drgcn.data.reddit_like import class_sizes, draw_edges, draw_texts, make, popularity
 from drgcn.errors import InputError
 
 SMALL = 0.02
@@ -252,7 +250,7 @@ def test_factors_times_loadings_are_exact(monkeypatch: pytest.MonkeyPatch) -> No
     y, topic_of = np.arange(500) % 41, np.arange(41) % 8
     single = draw_texts(y, topic_of, np.random.default_rng(3))
     monkeypatch.setattr(
-        "drgcn.data.reddit_like_features._whole",
+        "drgcn.data.reddit_like._whole",
         lambda values, most: np.clip(np.rint(values), -most, most).astype(np.float64),
     )
     double = draw_texts(y, topic_of, np.random.default_rng(3))

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from drgcn.data import restricted_pickle
-from drgcn.data.restricted_pickle import read_pickle
+from drgcn.data import pickle as restricted_pickle
+from drgcn.data.pickle import read_pickle
 from drgcn.errors import InputError
 
 ARRAYS = [

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from drgcn.cli import app
 from drgcn.data import describe, load
-from drgcn.data.description import TWITCH_GRAPHS
-from drgcn.data.graph_sizes import graph_sizes
+from drgcn.data.catalog import TWITCH_GRAPHS
+from drgcn.data.union import graph_sizes
 from drgcn.errors import InputError, MissingDataError
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from drgcn.data.assemble import DatasetInfo, as_array, as_features
 from drgcn.data.checks import checked_pairs
 from drgcn.data.features import Features
-from drgcn.data.info import DatasetInfo
 from drgcn.data.splits import AnyLabels, Mask, labelled
-from drgcn.data.tensors import as_array, as_features
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:

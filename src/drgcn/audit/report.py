@@ -19,7 +19,7 @@ from drgcn.audit.hygiene.features import feature_findings
 from drgcn.audit.hygiene.graph import graph_findings
 from drgcn.audit.hygiene.split import split_findings
 from drgcn.audit.leaks.findings import leak_findings
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 from drgcn.data.features import Features
 from drgcn.errors import InputError
 

@@ -50,7 +50,7 @@ def info(
     from rich.table import Table
 
     from drgcn.data import load, names
-    from drgcn.data.graph_sizes import graph_sizes
+    from drgcn.data.union import graph_sizes
 
     own: dict[str, Any] = {}
     if dataset.lower() not in names() and Path(dataset).exists():

@@ -96,7 +96,7 @@ def refine(
     """
     from drgcn.audit.refining.refined_folder import write_refined
     from drgcn.audit.refining.until_none_left import refine_duplicates
-    from drgcn.data.npz import read_matrix
+    from drgcn.data.arrays import read_matrix
 
     if out.exists():
         raise InputError(f"Expected --out to be a new folder; {out} is there already.")

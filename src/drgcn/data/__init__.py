@@ -9,12 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from drgcn.data.catalog import describe, names
-from drgcn.data.description import Description
+from drgcn.data.catalog import Description, describe, names
 
 if TYPE_CHECKING:
+    from drgcn.data.assemble import DatasetInfo
     from drgcn.data.downloader import download, verify
-    from drgcn.data.info import DatasetInfo
     from drgcn.data.loader import load
     from drgcn.data.union import unite
 
@@ -30,7 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DatasetInfo": "drgcn.data.info",
+    "DatasetInfo": "drgcn.data.assemble",
     "download": "drgcn.data.downloader",
     "load": "drgcn.data.loader",
     "unite": "drgcn.data.union",

@@ -11,8 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from drgcn.data.catalog import describe
-from drgcn.data.description import Description, PublishedFile
+from drgcn.data.catalog import Description, PublishedFile, describe
 from drgcn.errors import InputError, MissingDataError
 
 Status = Literal["ok", "missing", "different", "unknown"]

@@ -8,16 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drgcn.data import planetoid, planted, ppi, reddit, reddit_like, refined, tables, twitch
+from drgcn.data import planetoid, ppi, reddit, reddit_like, small, twitch
 from drgcn.data.assemble import RawGraph, assemble
-from drgcn.data.catalog import describe, names
+from drgcn.data.catalog import Description, describe, names
 from drgcn.data.checks import Parts, checked
-from drgcn.data.description import Description
 from drgcn.data.downloader import data_root, ensure
 from drgcn.data.features import NORMALIZATIONS
-from drgcn.data.folder import read_folder
-from drgcn.data.layouts import read_npz
-from drgcn.data.saved import read_saved
+from drgcn.data.graph_files import read_npz, read_saved
+from drgcn.data.tables import read_folder
 from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def load(
         **options: What one set takes alone: ``features`` (corar, citeseerr), ``graph``
             (twitch), ``k`` (digits, breast-cancer, wine), ``counts`` (reddit, reddit-like:
             ``"auto"``, ``"log"`` or ``"raw"``), ``scale`` and ``seed`` (reddit-like), the
-            parameters of :func:`drgcn.data.planted.make`, ``require_labels`` (own data).
+            parameters of :func:`drgcn.data.small.make_planted`, ``require_labels`` (own data).
 
     Example:
         >>> data = load("wine", k=5, normalize="standard")
@@ -116,9 +114,11 @@ def _read(
     chosen = split or entry.default_split
     match entry.family:
         case "table":
-            return tables.read(entry.name, chosen, seed, entry.per_class or (20, 30), **options)
+            return small.read_table(
+                entry.name, chosen, seed, entry.per_class or (20, 30), **options
+            )
         case "planted":
-            return planted.make(seed, **options)
+            return small.make_planted(seed, **options)
         case "reddit-like":
             return reddit_like.make(chosen, **options)
         case "twitch":
@@ -133,11 +133,11 @@ def _read(
     ensure(entry, root, offline=offline)
     match entry.family:
         case "planetoid":
-            return planetoid.read(root, entry.name, chosen)
+            return planetoid.read_planetoid(root, entry.name, chosen)
         case "refined":
-            return refined.read(root, entry.name, **options)
+            return planetoid.read_refined(root, entry.name, **options)
         case "ppi":
-            return ppi.read(root)
+            return ppi.read_ppi(root)
         case "reddit":
             return reddit.read(root, chosen, **options)
         case _:

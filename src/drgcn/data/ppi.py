@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from drgcn.data import ppi_graphsage, ppi_raw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from drgcn.data.arrays import read_array, read_matrix
 from drgcn.data.assemble import RawGraph
-from drgcn.data.catalog import describe
-from drgcn.data.description import PublishedFile
-from drgcn.data.pieces import join
+from drgcn.data.catalog import PublishedFile, describe
+from drgcn.data.checks import from_matrix
+from drgcn.data.nodelink import read_json, read_node_link
+from drgcn.data.splits import MultiLabels
+from drgcn.data.union import Piece, cut, join
 from drgcn.errors import InputError
 
 _FEATURES: Final = 50
@@ -29,16 +37,16 @@ def require_features(root: Path) -> None:
         )
 
 
-def read(root: Path) -> RawGraph:
+def read_ppi(root: Path) -> RawGraph:
     """The disjoint union of the 24 graphs, from GraphSAGE's files or else from PyG's.
 
     ``data.graph`` says which graph each node belongs to, in the manner of PyG's ``batch``.
     """
     folder = root / "ppi"
     if _all_there(describe("ppi").files, root):
-        parts = ppi_graphsage.read(folder, _GRAPHS)
+        parts = _read_graphsage(folder, _GRAPHS)
     else:
-        parts = ppi_raw.read(folder)
+        parts = _read_raw(folder)
     for part, pieces in parts.items():
         if len(pieces) != _GRAPHS[part]:
             raise InputError(
@@ -56,3 +64,167 @@ def read(root: Path) -> RawGraph:
 
 def _all_there(files: tuple[PublishedFile, ...], root: Path) -> bool:
     return all((root / file.path).is_file() for file in files)
+
+
+_Numbers = npt.NDArray[np.int64]
+
+
+def _read_graphsage(folder: Path, graphs: Mapping[str, int]) -> dict[str, list[Piece]]:
+    """The training, validation and test graphs.
+
+    The graphs of a part are its largest connected components, as many as ``graphs`` says, in the
+    order of their first rows. Every other component, usually a protein or two without ties to the
+    rest of its tissue, goes to the graph of the nearest row above its first (below, if there is
+    none above) of the same part: the rows of a tissue are stored together.
+
+    """
+    # NOTE[DIFF]: GAT's preprocessing takes the components of three nodes and more for graphs, and
+    # adds all smaller ones to the first graph of their part.
+    path = folder / "ppi-G.json"
+    stored = read_node_link(path)
+    ids = [str(node["id"]) for node in stored.nodes]
+    rows = _rows(folder / "ppi-id_map.json", ids)
+    x = read_matrix(folder / "ppi-feats.npy")
+    if len(x) != len(ids):
+        raise InputError(
+            f"{folder / 'ppi-feats.npy'} has {len(x)} rows, but ppi-G.json has {len(ids)} nodes: "
+            "the files do not belong together"
+        )
+    y = _labels(folder / "ppi-class_map.json", ids, rows)
+    part_of = np.empty(len(ids), dtype=np.int64)
+    part_of[rows] = _parts(path, stored.nodes, list(graphs))
+    pairs = rows[stored.pairs]
+    across = np.flatnonzero(part_of[pairs[0]] != part_of[pairs[1]])
+    if len(across):
+        raise InputError(
+            f"{path}: edge {across[0]} joins nodes of different parts, but training, validation "
+            "and test nodes are in graphs of their own: fetch the file again"
+        )
+    graph = _number(part_of, pairs, graphs, path)
+    pieces = iter(cut(x, y, pairs, graph, path))
+    return {part: [next(pieces) for _ in range(count)] for part, count in graphs.items()}
+
+
+def _rows(path: Path, ids: list[str]) -> _Numbers:
+    """The row of each node in the feature matrix."""
+    row_of = read_json(path)
+    rows = [row_of.get(name) for name in ids]
+    if (
+        len(row_of) != len(ids)
+        or any(type(row) is not int for row in rows)
+        or set(rows) != set(range(len(ids)))
+    ):
+        raise InputError(
+            f"{path} must give each of the {len(ids)} nodes of ppi-G.json its row, 0 to "
+            f"{len(ids) - 1}: the files do not belong together"
+        )
+    return np.array(rows, dtype=np.int64)
+
+
+def _labels(path: Path, ids: list[str], rows: _Numbers) -> MultiLabels:
+    labels_of = read_json(path)
+    missing = next((name for name in ids if name not in labels_of), None)
+    if missing is not None or len(labels_of) != len(ids):
+        found = f"node {missing!r} has none" if missing is not None else f"{len(labels_of)} have"
+        raise InputError(
+            f"{path} must give each of the {len(ids)} nodes of ppi-G.json its labels, but "
+            f"{found}: the files do not belong together"
+        )
+    try:
+        listed = np.array([labels_of[name] for name in ids])
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{path}: every node must have a list of zeros and ones, all of one length"
+        ) from None
+    y = np.empty_like(listed)
+    y[rows] = listed
+    return from_matrix(y, len(ids), str(path))[0]
+
+
+def _parts(path: Path, nodes: list[dict[str, Any]], words: list[str]) -> list[int]:
+    """0, 1 or 2 for a training, validation or test node."""
+    numbers = []
+    for node in nodes:
+        val, test = node.get("val"), node.get("test")
+        if not isinstance(val, bool) or not isinstance(test, bool) or (val and test):
+            raise InputError(
+                f"{path}: node {node['id']!r} must have the flags 'val' and 'test', at most one "
+                f"of them true, but they are {val!r} and {test!r}"
+            )
+        numbers.append(words.index("val" if val else "test" if test else "train"))
+    return numbers
+
+
+def _number(part_of: _Numbers, pairs: _Numbers, graphs: Mapping[str, int], path: Path) -> _Numbers:
+    """The graph of each row; numbers go up from part to part."""
+    nodes = len(part_of)
+    ones = np.ones(pairs.shape[1], dtype=np.int8)
+    adjacency = sparse.coo_array((ones, (pairs[0], pairs[1])), shape=(nodes, nodes))
+    _, component = csgraph.connected_components(adjacency, directed=False)
+    names, first, label, size = np.unique(
+        component, return_index=True, return_inverse=True, return_counts=True
+    )
+    graph_of = np.full(len(names), -1, dtype=np.int64)
+    start = 0
+    for number, (part, count) in enumerate(graphs.items()):
+        here = np.flatnonzero(part_of[first] == number)
+        if len(here) < count:
+            raise InputError(
+                f"{path}: PPI has {count} {part} graphs, but the {part} nodes form only "
+                f"{len(here)} connected components: fetch the file again"
+            )
+        largest = here[np.lexsort((first[here], -size[here]))[:count]]
+        largest = largest[np.argsort(first[largest])]
+        graph_of[largest] = start + np.arange(count)
+        settled = np.flatnonzero(np.isin(label, largest))
+        others = np.setdiff1d(here, largest)
+        nearest = settled[np.maximum(np.searchsorted(settled, first[others]) - 1, 0)]
+        graph_of[others] = graph_of[label[nearest]]
+        start += count
+    return graph_of[label]
+
+
+_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
+
+
+def _read_raw(folder: Path) -> dict[str, list[Piece]]:
+    """The training, validation and test graphs, in the order of their numbers."""
+    return {part: _part(folder, stem) for part, stem in _STEMS.items()}
+
+
+def _part(folder: Path, stem: str) -> list[Piece]:
+    x = read_matrix(folder / f"{stem}_feats.npy")
+    labels = read_array(folder / f"{stem}_labels.npy")
+    _same_rows(folder / f"{stem}_labels.npy", len(labels) if labels.ndim else 0, len(x))
+    y, _ = from_matrix(labels, len(x), str(folder / f"{stem}_labels.npy"))
+    graph = _graph_numbers(folder / f"{stem}_graph_id.npy", len(x))
+    path = folder / f"{stem}_graph.json"
+    stored = read_node_link(path)
+    _same_rows(path, len(stored.nodes), len(x))
+    # A node's id is its row; the file may list the nodes in another order.
+    rows = [node["id"] for node in stored.nodes]
+    if set(rows) != set(range(len(rows))):
+        raise InputError(
+            f"{path}: ids must be the rows of {stem}_feats.npy, 0 to {len(rows) - 1}: the files "
+            "do not belong together"
+        )
+    pairs = np.array(rows, dtype=np.int64)[stored.pairs]
+    return cut(x, y, pairs, graph, path)
+
+
+def _graph_numbers(path: Path, nodes: int) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[Any] = read_array(path)
+    if numbers.shape != (nodes,) or numbers.dtype.kind not in "iuf" or (numbers % 1 != 0).any():
+        raise InputError(
+            f"{path} must hold the number of its graph for each of the {nodes} nodes, but it "
+            f"holds {numbers.dtype} values of shape {numbers.shape}: fetch it again"
+        )
+    return numbers.astype(np.int64)
+
+
+def _same_rows(path: Path, found: int, nodes: int) -> None:
+    if found != nodes:
+        raise InputError(
+            f"{path} has {found} nodes, but the features beside it have {nodes}: the files do not "
+            "belong together"
+        )

@@ -1,47 +1,315 @@
-"""scikit-learn's built-in tables as graphs of nearest neighbours: real data without a file."""
+"""A user's graph as two tables in a folder, CSV or Parquet."""
 
 from __future__ import annotations
 
+import csv
+import warnings
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from drgcn.data.assemble import RawGraph
-from drgcn.data.features import normalized
-from drgcn.data.splits import draw
-from drgcn.errors import InputError
+from drgcn.data.checks import Parts, from_texts, masks_from_words
+from drgcn.errors import DrgcnWarning, InputError
+
+_NOT_FEATURES = ("id", "label", "split")
 
 
-def read(name: str, split: str, split_seed: int, counts: tuple[int, int], k: int = 10) -> RawGraph:
-    """A table whose rows are joined to their ``k`` nearest rows.
+def read_folder(folder: Path) -> Parts:
+    """Read ``nodes.csv`` and ``edges.csv`` (or ``.parquet``) of a folder.
 
-    Distances are Euclidean on the standardised table (all rows: a transductive graph); ``x``
-    stays the raw table, whose columns differ widely in scale.
+    ``nodes`` has a column ``id``, any number of numeric feature columns, and if known ``label``
+    (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
+    has ``source`` and ``target``, which are ids; either direction, or both, may be listed.
+    """
+    nodes = Columns(_table(folder, "nodes", "id, feature columns, label, split"))
+    nodes.require("id")
+    _refuse_misspelt(nodes)
+    features = [name for name in nodes.names if name not in _NOT_FEATURES]
+    if not features:
+        raise InputError(
+            f"{nodes.path} has no feature columns: add at least one numeric column beside "
+            f"{', '.join(nodes.names)}"
+        )
+    if not nodes.rows:
+        raise InputError(f"{nodes.path} has a header but no rows: write one row per node")
+    ids = _ids(nodes)
+    x = np.empty((nodes.rows, len(features)), dtype=np.float32)
+    for column, name in enumerate(features):
+        x[:, column] = nodes.numbers(name)
+    words = nodes.text("label").to_pylist() if "label" in nodes.names else [""] * nodes.rows
+    y, class_names = from_texts(words, str(nodes.path))
+    known = ids.to_pylist()
+    splits = {}
+    if "split" in nodes.names:
+        parts = nodes.text("split").to_pylist()
+        # A column of empty cells is the same as no column.
+        if any(parts):
+            splits["given"] = masks_from_words(parts, str(nodes.path), known)
+    return Parts(
+        source=str(nodes.path),
+        x=x,
+        pairs=_pairs(Columns(_table(folder, "edges", "source, target")), ids),
+        y=y,
+        class_names=class_names,
+        splits=splits,
+        ids=known,
+    )
+
+
+def _refuse_misspelt(nodes: Columns) -> None:
+    """A column ``Split`` would else be taken for a feature, and the split be drawn at random."""
+    for name in nodes.names:
+        meant = name.strip().lower()
+        if meant in _NOT_FEATURES and name != meant:
+            raise InputError(
+                f"{nodes.path} has a column {name!r}: write {meant!r} if that is what it holds, "
+                "or rename it if it is a feature"
+            )
+        if name.startswith("Unnamed:"):
+            warnings.warn(
+                f"{nodes.path}: the column {name!r}, which looks like row numbers, is taken for "
+                "a feature",
+                DrgcnWarning,
+                stacklevel=5,
+            )
+
+
+def _table(folder: Path, stem: str, columns: str) -> Path:
+    found = [
+        path for path in (folder / f"{stem}.csv", folder / f"{stem}.parquet") if path.is_file()
+    ]
+    if not found:
+        raise InputError(
+            f"{folder} has no {stem}.csv or {stem}.parquet: write one with the columns {columns}"
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{folder} has both {found[0].name} and {found[1].name}: keep one of them"
+        )
+    return found[0]
+
+
+def _ids(nodes: Columns) -> Any:
+    import pyarrow.compute as pc
+
+    ids = nodes.text("id")
+    empty = pc.index(ids, "").as_py()
+    if empty >= 0:
+        raise InputError(f"{nodes.path}: row {empty + 1} has no id: give every node one")
+    if pc.count_distinct(ids).as_py() < nodes.rows:
+        seen: dict[str, int] = {}
+        for row, name in enumerate(ids.to_pylist(), start=1):
+            if name in seen:
+                raise InputError(
+                    f"{nodes.path}: the id {name!r} is in row {seen[name]} and again in row "
+                    f"{row}: ids must be unique"
+                )
+            seen[name] = row
+    return ids
+
+
+def _pairs(edges: Columns, ids: Any) -> npt.NDArray[np.int64]:
+    import pyarrow.compute as pc
+
+    edges.require("source", "target")
+    unused = [name for name in edges.names if name not in ("source", "target")]
+    if unused:
+        warnings.warn(
+            f"{edges.path}: the columns {', '.join(unused)} are not used",
+            DrgcnWarning,
+            stacklevel=5,
+        )
+    if not edges.rows:
+        warnings.warn(f"{edges.path} lists no edges", DrgcnWarning, stacklevel=5)
+    ends = []
+    for column in ("source", "target"):
+        names = edges.text(column)
+        places = pc.index_in(names, value_set=ids)
+        if places.null_count:
+            row = int(places.is_null().to_numpy(zero_copy_only=False).argmax())
+            raise InputError(
+                f"{edges.path}: row {row + 1} has the {column} {names[row].as_py()!r}, but no "
+                "node has this id: add the node or remove the edge"
+            )
+        ends.append(places.to_numpy(zero_copy_only=False).astype(np.int64))
+    return np.stack(ends)
+
+
+# A row must fit into a block, and a row can have many thousand columns.
+_BLOCK = 1 << 24
+
+
+class Columns:
+    """The columns of one file; rows are counted from 1, the header not included.
 
     Args:
-        name: ``digits``, ``breast-cancer`` or ``wine``.
-        split: ``random`` or ``random-60``.
-        split_seed: Seed of the split.
-        counts: Training and validation nodes per class of ``random``.
-        k: Neighbours of each row; an edge needs only one of its ends to choose the other.
+        path: A ``.csv`` file (comma, UTF-8, one header line) or a ``.parquet`` file.
     """
-    from sklearn import datasets
-    from sklearn.neighbors import NearestNeighbors
 
-    table = getattr(datasets, f"load_{name.replace('-', '_')}")()
-    x = np.asarray(table.data, dtype=np.float32)
-    y = np.asarray(table.target, dtype=np.int64)
-    if not isinstance(k, int) or not 1 <= k < len(y):
-        raise InputError(f"k must be a whole number from 1 to {len(y) - 1}, not {k!r}")
-    standardised = normalized(x, "standard", np.ones(len(y), dtype=np.bool_))
-    # A tree compares coordinates one by one; the brute-force way goes through a matrix product
-    # whose rounding, and with it the choice among near ties, differs between machines.
-    neighbours = NearestNeighbors(n_neighbors=k, algorithm="kd_tree").fit(standardised)
-    chosen = neighbours.kneighbors(return_distance=False)
-    return RawGraph(
-        x=x,
-        y=y,
-        pairs=np.stack([np.repeat(np.arange(len(y)), k), chosen.ravel()]).astype(np.int64),
-        masks=draw(split, y, split_seed, counts),
-        split=split,
-        split_seed=split_seed,
-        class_names=tuple(str(label) for label in table.target_names),
-    )
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+        self.names: list[str] = list(self._table.column_names)
+        self.rows: int = self._table.num_rows
+        for name in self.names:
+            if not name.strip() or name == "__index_level_0__":
+                raise InputError(
+                    f"{path}: column {self.names.index(name) + 1} has no name, as when a table is "
+                    "saved with its row index: save it without (index=False)"
+                )
+            if self.names.count(name) > 1:
+                raise InputError(f"{path}: the column {name!r} is there twice: keep one")
+
+    def text(self, name: str) -> Any:
+        """A column as a pyarrow string array without outer blanks; an empty cell is ``""``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = self._column(name)
+        if pa.types.is_floating(column.type):
+            # Whole numbers with gaps are often stored as floats: 7.0 is meant to be 7.
+            whole = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+            if pc.all(pc.equal(pc.floor(whole), whole), min_count=0).as_py():
+                column = whole.cast(pa.int64(), safe=False)
+        try:
+            words = column.cast(pa.string())
+        except pa.ArrowException:
+            raise InputError(
+                f"{self.path}: the column {name!r} must hold words or whole numbers, not "
+                f"{column.type}"
+            ) from None
+        return pc.utf8_trim_whitespace(pc.fill_null(words, "")).combine_chunks()
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """A column as finite numbers."""
+        import pyarrow as pa
+
+        column = self._column(name)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax() + 1
+            raise InputError(
+                f"{self.path}: row {row} has no value in the column {name!r}: fill it"
+            )
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        words = self.text(name) if is_text else column.combine_chunks()
+        try:
+            values = words.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        except pa.ArrowException:
+            if not is_text:
+                raise InputError(
+                    f"{self.path}: the column {name!r} must hold numbers, not {column.type}: drop "
+                    "it if it is no feature"
+                ) from None
+            values = self._floats(name, words.to_pylist())
+        with np.errstate(over="ignore"):
+            wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
+        if len(wrong):
+            raise InputError(
+                f"{self.path}: row {wrong[0] + 1} has {values[wrong[0]]} in the column {name!r}, "
+                "which is not a finite float32 number: replace it"
+            )
+        return values
+
+    def require(self, *names: str) -> None:
+        """Raise unless all these columns exist."""
+        for name in names:
+            if name not in self.names:
+                raise InputError(
+                    f"{self.path} needs a column {name!r}, but its columns are "
+                    f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
+                )
+
+    def _column(self, name: str) -> Any:
+        import pyarrow as pa
+
+        column = self._table.column(name)
+        return (
+            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        )
+
+    def _floats(self, name: str, words: list[str]) -> npt.NDArray[np.float64]:
+        """Word by word, for forms such as +1.5 that Arrow does not know, and for the culprit."""
+        values = np.empty(len(words))
+        for row, word in enumerate(words):
+            try:
+                values[row] = float(word)
+            except ValueError:
+                found = repr(word) if word else "an empty cell"
+                raise InputError(
+                    f"{self.path}: row {row + 1} has {found} in the column {name!r}, which must "
+                    "hold numbers: correct it, or drop the column if it is no feature"
+                ) from None
+        return values
+
+
+def _read_csv(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    header = _header(path)
+    broken: list[Any] = []
+
+    def set_aside(row: Any) -> str:
+        broken.append(row)
+        return "skip"
+
+    try:
+        table = arrow_csv.read_csv(
+            path,
+            # Row numbers are known only when rows are read in order.
+            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+            parse_options=arrow_csv.ParseOptions(invalid_row_handler=set_aside),
+            # Everything is text first: ids such as 007 stay as they are.
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} is not a CSV file in UTF-8 with commas ({_first_line(error)})"
+        ) from None
+    if broken:
+        row = broken[0]
+        # Arrow counts the header as row 1.
+        raise InputError(
+            f"{path}: row {row.number - 1} has {row.actual_columns} cells, but the header has "
+            f"{row.expected_columns}: the row is cut off, or a comma is missing or too many"
+        )
+    return table
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = next(csv.reader(file), [])
+            # Arrow stumbles over a broken row that is no text either: see to the end first.
+            while file.read(_BLOCK):
+                pass
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} is not a text file in UTF-8: save it as CSV in UTF-8") from None
+    if not any(name.strip() for name in header):
+        raise InputError(f"{path} is empty: its first line must name the columns")
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(header) == 1 and mark in header[0]:
+            raise InputError(f"{path} has {word} between its columns: save it with commas")
+    return header
+
+
+def _read_parquet(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged or no Parquet file ({_first_line(error)}): save it again"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

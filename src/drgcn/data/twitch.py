@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from drgcn.data.assemble import RawGraph
-from drgcn.data.description import TWITCH_GRAPHS
+from drgcn.data.catalog import TWITCH_GRAPHS
 from drgcn.data.splits import Labels, Masks, draw
 from drgcn.errors import InputError
 

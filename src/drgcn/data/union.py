@@ -1,26 +1,23 @@
-"""``unite``: lists of graphs, as inductive datasets come, made into the one graph to train on."""
+"""Several graphs as one: ``unite``, cutting a union into its graphs, and their sizes."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import sparse
 
-from drgcn.data.assemble import assemble
-from drgcn.data.checks import checked_pairs
-from drgcn.data.edges import UNUSED
+from drgcn.data.arrays import numeric_matrix
+from drgcn.data.assemble import UNUSED, RawGraph, as_array, as_features, assemble
+from drgcn.data.checks import checked_pairs, from_matrix, from_numbers, warn_of_unseen_classes
 from drgcn.data.features import Features
-from drgcn.data.labels import from_matrix, from_numbers
-from drgcn.data.npz import numeric_matrix
-from drgcn.data.pieces import Piece, join
-from drgcn.data.splits import AnyLabels
-from drgcn.data.tensors import as_array, as_features
-from drgcn.data.unseen import warn_of_unseen_classes
+from drgcn.data.splits import AnyLabels, Masks, labelled
 from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
@@ -155,3 +152,143 @@ def _checked(graph: Data, source: str) -> _Stored:
         )
     pairs = checked_pairs(as_array(graph.edge_index, source), nodes, source)
     return _Stored(x, y.reshape(nodes, -1), pairs)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One graph of several: checked features, labels, and edges in its own numbering."""
+
+    x: Features
+    y: AnyLabels
+    pairs: npt.NDArray[np.int64]
+
+
+def cut(
+    x: Features,
+    y: AnyLabels,
+    pairs: npt.NDArray[np.int64],
+    graph: npt.NDArray[np.int64],
+    source: object,
+) -> list[Piece]:
+    """The graphs of a union in the order of their numbers, their nodes in the order given.
+
+    Args:
+        x: Features of all nodes.
+        y: Labels of all nodes.
+        pairs: Listed edges, shape ``[2, E]``.
+        graph: The number of the graph that each node belongs to.
+        source: The file, for messages.
+
+    Raises:
+        InputError: If an edge joins two graphs.
+    """
+    homes = graph[pairs]
+    across = np.flatnonzero(homes[0] != homes[1])
+    if len(across):
+        (source_node, target_node), (first, second) = pairs[:, across[0]], homes[:, across[0]]
+        raise InputError(
+            f"{source}: edge {across[0]} joins node {source_node} of graph {first} and node "
+            f"{target_node} of graph {second}, but edges stay inside a graph: the files do not "
+            "belong together"
+        )
+    place = np.empty(len(graph), dtype=np.int64)
+    pieces = []
+    for number in np.unique(graph):
+        rows = np.flatnonzero(graph == number)
+        place[rows] = np.arange(len(rows))
+        pieces.append(Piece(x[rows], y[rows], place[pairs[:, homes[0] == number]]))
+    return pieces
+
+
+def join(
+    parts: Mapping[str, Sequence[Piece]],
+    *,
+    split: str,
+    class_names: tuple[str, ...] = (),
+    feature_source: str = "published",
+) -> RawGraph:
+    """The disjoint union; the nodes of a graph are together, and all have the graph's part.
+
+    Unlabelled nodes are in no part.
+
+    Args:
+        parts: The graphs to train, validate and test on, in this order and under these names.
+        split: Name of the split.
+        class_names: Names of the classes.
+        feature_source: Where the features come from.
+    """
+    pieces = [piece for part in parts.values() for piece in part]
+    sizes = [len(piece.y) for piece in pieces]
+    starts = np.cumsum([0, *sizes[:-1]])
+    y = np.concatenate([piece.y for piece in pieces])
+    known = labelled(y)
+    borders = np.cumsum([sum(len(piece.y) for piece in part) for part in parts.values()])
+    part_of = np.searchsorted(borders, np.arange(len(y)), side="right")
+    return RawGraph(
+        x=_stack([piece.x for piece in pieces]),
+        y=y,
+        pairs=np.concatenate(
+            [piece.pairs + start for piece, start in zip(pieces, starts, strict=True)], axis=1
+        ),
+        masks=Masks(*((part_of == number) & known for number in range(3))),
+        split=split,
+        class_names=class_names,
+        feature_source=feature_source,
+        graph=np.repeat(np.arange(len(pieces)), sizes),
+        graph_names=tuple(
+            f"{word}-{number}" for word, part in parts.items() for number in range(len(part))
+        ),
+    )
+
+
+def _stack(blocks: Sequence[Features]) -> Features:
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    return np.concatenate(blocks)
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """One of several graphs.
+
+    Attributes:
+        name: Its name.
+        nodes: Number of nodes.
+        edges: Number of undirected edges.
+        parts: What its labelled nodes are for: ``train``, ``val``, ``test``.
+    """
+
+    name: str
+    nodes: int
+    edges: int
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        words = f"{self.name}: {self.nodes:,} nodes, {self.edges:,} edges"
+        return f"{words} ({', '.join(self.parts)})" if self.parts else words
+
+
+def graph_sizes(data: Data) -> list[GraphSize]:
+    """Name, size and use of every graph in ``data``; empty where it is one graph.
+
+    Args:
+        data: As :func:`drgcn.load` returns it; several graphs have ``graph`` and ``graph_names``.
+    """
+    if "graph" not in data:
+        return []
+    count = int(data.graph.max()) + 1
+    names = data.get("graph_names") or [f"graph {number}" for number in range(count)]
+    nodes = data.graph.bincount(minlength=count).tolist()
+    edges = data.graph[data.edge_index[0]].bincount(minlength=count).tolist()
+    used = {
+        part: set(data.graph[data[f"{part}_mask"]].tolist()) for part in ("train", "val", "test")
+    }
+    return [
+        GraphSize(
+            names[number],
+            nodes[number],
+            edges[number] // 2,
+            tuple(part for part, graphs in used.items() if number in graphs),
+        )
+        for number in range(count)
+    ]

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import GraphView
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 
 
 def exposure_finding(view: GraphView) -> Finding:

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import GraphView
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 from drgcn.data.splits import Mask
 
 # Above this share of nodes, isolation is no exception any more.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import GraphView
 from drgcn.audit.hygiene.connectivity import connectivity_findings
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

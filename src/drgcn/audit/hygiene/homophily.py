@@ -6,7 +6,7 @@ import numpy as np
 
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import GraphView
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 
 # Below this, neighbours tell next to nothing about a label by its being the same.
 _LOW = 0.1

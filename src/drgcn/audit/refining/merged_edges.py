@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.data.edges import undirected
+from drgcn.data.assemble import undirected
 
 
 @dataclass(frozen=True)

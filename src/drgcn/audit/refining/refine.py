@@ -13,10 +13,10 @@ from drgcn.audit.refining.merged_edges import merge_edges
 from drgcn.audit.refining.merging import FeatureRule, merge_features, merge_labels, merge_masks
 from drgcn.audit.refining.node_map import NodeMap
 from drgcn.audit.refining.refined import Refined
+from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import RawGraph, assemble
+from drgcn.data.checks import from_texts
 from drgcn.data.features import Features
-from drgcn.data.labels import from_texts
-from drgcn.data.npz import numeric_matrix
 from drgcn.data.splits import AnyLabels, Masks
 from drgcn.errors import InputError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from drgcn.data.info import DatasetInfo
+from drgcn.data.assemble import DatasetInfo
 from drgcn.studies.comparison import Gain, gain, summarize
 from drgcn.studies.environment import environment
 from drgcn.studies.run_record import RunRecord, records_in

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from drgcn.data.features import Features
-from drgcn.data.restricted_pickle import read_pickle
+from drgcn.data.pickle import read_pickle
 from drgcn.errors import InputError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
