@@ -23,10 +23,9 @@ from measuring import write_csv
 from drgcn.data import load
 from drgcn.nn import ASGCN, GCN, spmm
 from drgcn.training import BestValidation
-from drgcn.training.epoch_runner import EpochRunner
-from drgcn.training.model_stack import ModelStack
+from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task
-from drgcn.training.trainer import Trainer
+from drgcn.training.trainer import EpochRunner, Trainer
 
 VARIANTS = {
     "plain": {},

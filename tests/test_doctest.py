@@ -20,7 +20,7 @@ MODULES = (
     "drgcn.stability.measure",
     "drgcn.data.loader",
     "drgcn.audit.texts.title_features",
-    "drgcn.training.stability_tracker",
+    "drgcn.training.tracker",
     "drgcn.studies.advice.advice",
 )
 

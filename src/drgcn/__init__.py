@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drgcn.stability import variance_spread as variance_spread
     from drgcn.studies.advice.advice import advise as advise
     from drgcn.training import fit as fit
-    from drgcn.training.stability_tracker import StabilityTracker as StabilityTracker
+    from drgcn.training.tracker import StabilityTracker as StabilityTracker
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "variance_spread": "drgcn.stability",
     "load": "drgcn.data",
     "fit": "drgcn.training",
-    "StabilityTracker": "drgcn.training.stability_tracker",
+    "StabilityTracker": "drgcn.training.tracker",
     "advise": "drgcn.studies.advice.advice",
 }
 

@@ -28,7 +28,7 @@ from drgcn.recommend.model import TrainSettings, build_lightgcn, build_sage, emb
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.streams import stream_key
 from drgcn.training import fit
-from drgcn.training.fingerprint import fingerprint_of
+from drgcn.training.fitting import fingerprint_of
 
 from .goldens import expect_json, expect_numbers, tensor_hash
 from .models import EPOCHS, SEEDS, Case, cases, data_of

@@ -16,7 +16,7 @@ from drgcn.kernels.sparse import csr_product, looked_up, sampled_product
 from drgcn.nn.graph import neighborhoods
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import _Lookup
-from drgcn.training.dropout_factors import LEVELS, dropout_factors
+from drgcn.training.randomness import LEVELS, dropout_factors
 
 attention = importlib.import_module("drgcn.nn.gat")
 spmm = importlib.import_module("drgcn.nn.sparse")  # the attribute of that name is the function

@@ -3,7 +3,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.sampling import CSRGraph, NeighborTree
-from drgcn.training.seeded_randomness import SeededRandomness
+from drgcn.training.randomness import SeededRandomness
 
 from .graphs import Given, random_data, uneven
 

@@ -11,8 +11,7 @@ from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
 from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.epoch_loop import EpochLoop
-from drgcn.training.trainer import Trainer
+from drgcn.training.trainer import EpochLoop, Trainer
 
 from .graphs import FEATURES, several
 
@@ -35,7 +34,7 @@ def test_a_pass_cut_off_goes_on_to_the_same_bits(tiny, tmp_path, rule):
 
     path = tmp_path / "pass.safetensors"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drgcn.training.epoch_loop._REPORT_EVERY", -1.0)
+        patch.setattr("drgcn.training.trainer._REPORT_EVERY", -1.0)
         with pytest.raises(CutOffError):
             fit(make, tiny, range(6), progress=cut, checkpoint=path, checkpoint_every=0, **options)
     assert list(tmp_path.iterdir())

@@ -9,8 +9,8 @@ from drgcn.nn import GAT, GCN, ChebNet, MixHop, SparseMatrix, normalized_adjacen
 from drgcn.nn.gat import attention_coefficients
 from drgcn.nn.graph import neighborhoods
 from drgcn.training import StepwiseDecay, fit
-from drgcn.training.dropout_factors import dropout_factors
-from drgcn.training.recorded import Recorded
+from drgcn.training.cuda_graph import Recorded
+from drgcn.training.randomness import dropout_factors
 
 pytestmark = [
     pytest.mark.gpu,

@@ -4,7 +4,7 @@ import torch
 from scipy import stats
 
 from drgcn.streams import stream_key
-from drgcn.training.mini_batches import MiniBatches
+from drgcn.training.task import MiniBatches
 
 
 def keys(*seeds):

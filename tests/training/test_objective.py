@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from drgcn.errors import InputError
-from drgcn.training.objective import MultiLabel, SingleLabel, l2_penalty, objective_for
+from drgcn.training.task import MultiLabel, SingleLabel, l2_penalty, objective_for
 
 SEEDS, NODES, CLASSES = 4, 30, 5
 

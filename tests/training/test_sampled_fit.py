@@ -10,10 +10,9 @@ from drgcn.errors import InputError
 from drgcn.nn import ASGCN, GCN, FastGCN, GraphSAGE
 from drgcn.streams import step_key, stream_key
 from drgcn.training import RisingLoss, clear_checkpoint, fit, task
-from drgcn.training.mini_batches import MiniBatches
-from drgcn.training.model_stack import ModelStack
-from drgcn.training.seeded_randomness import SeededRandomness
-from drgcn.training.task import Task, visible
+from drgcn.training.randomness import SeededRandomness
+from drgcn.training.stack import ModelStack
+from drgcn.training.task import MiniBatches, Task, visible
 
 from .graphs import CLASSES, FEATURES, LABELS, graph, several
 

@@ -4,7 +4,7 @@ import torch
 from drgcn.errors import InputError
 from drgcn.nn import GCN
 from drgcn.training import fit
-from drgcn.training.seed_chunks import seed_blocks, seeds_that_fit
+from drgcn.training.fitting import seed_blocks, seeds_that_fit
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # needs no such device
 GIB = 2**30

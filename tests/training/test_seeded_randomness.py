@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from scipy import stats
 
-from drgcn.training.seeded_randomness import SeededRandomness
+from drgcn.training.randomness import SeededRandomness
 
 
 def dropped(p: float, key: int = 1, size: int = 1 << 16) -> torch.Tensor:

@@ -4,8 +4,7 @@ from torch_geometric.data import Data
 
 from drgcn.errors import InputError
 from drgcn.nn import GCN
-from drgcn.training.objective import MultiLabel, SingleLabel
-from drgcn.training.task import Task
+from drgcn.training.task import MultiLabel, SingleLabel, Task
 
 from .graphs import LABELS, several
 

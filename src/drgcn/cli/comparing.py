@@ -29,7 +29,7 @@ from drgcn.studies.experiment import Experiment
 from drgcn.studies.recipes import unusual
 from drgcn.studies.runner import Outcome, run
 from drgcn.training import Progress as FitProgress
-from drgcn.training.objective import objective_for
+from drgcn.training.task import objective_for
 
 
 def run_rows(

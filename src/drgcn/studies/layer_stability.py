@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drgcn.nn.graph import NodeGroups
 from drgcn.stability import gate_saturation
-from drgcn.training.graph_stability import graph_stability
+from drgcn.training.tracker import graph_stability
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,24 @@
-"""Training of many seeds in one pass, on whole graphs or on samples of them."""
+"""``fit``: training of many seeds in one pass, on whole graphs or on samples of them."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.training.epoch_loop import EpochLoop, Progress
-from drgcn.training.fingerprint import fingerprint_of
-from drgcn.training.fit_result import FitResult
-from drgcn.training.model_stack import ModelStack
-from drgcn.training.schedule import StepwiseDecay
-from drgcn.training.seed_chunks import seed_blocks, seeds_that_fit
+from drgcn.training.stack import ModelStack
 from drgcn.training.stopping import BestValidation, StoppingRule
 from drgcn.training.task import Inductive, Prepare, Task
-from drgcn.training.trainer import CURVES, Trainer
+from drgcn.training.trainer import CURVES, EpochLoop, Progress, StepwiseDecay, Trainer
 
 
 def fit(
@@ -198,3 +198,153 @@ def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult
         seconds=seconds,
         metric=objective.metric,
     )
+
+
+_PER_SEED = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Per seed, in the order of ``seeds``: the epoch that was kept and how it did.
+
+    Attributes:
+        seeds: The seeds.
+        best_epoch: The epoch whose weights were kept, from 1.
+        epochs_run: Epochs trained before the rule said stop.
+        val_accuracy: Validation accuracy at the kept epoch.
+        test_accuracy: Test accuracy of the kept weights, looked at once.
+        curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch.
+        models: Ordinary modules with the kept weights, in evaluation mode.
+        seconds: Wall time of the training.
+        metric: What "accuracy" is: the share of right predictions, or micro-F1 for many labels.
+    """
+
+    seeds: tuple[int, ...]
+    best_epoch: list[int]
+    epochs_run: list[int]
+    val_accuracy: list[float]
+    test_accuracy: list[float]
+    curves: dict[str, list[Tensor]] = field(repr=False)
+    models: list[torch.nn.Module] = field(repr=False)
+    seconds: float
+    metric: str = "accuracy"
+
+    def select(self, seeds: Sequence[int]) -> FitResult:
+        """The results of some of the seeds."""
+        places = [self.seeds.index(seed) for seed in seeds]
+        chosen = {name: [getattr(self, name)[i] for i in places] for name in _PER_SEED}
+        curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
+        return replace(self, seeds=tuple(seeds), curves=curves, **chosen)  # type: ignore[arg-type]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[FitResult]) -> FitResult:
+        """The results of several passes as one."""
+        joined = {name: [v for part in parts for v in getattr(part, name)] for name in _PER_SEED}
+        curves = {
+            name: [curve for part in parts for curve in part.curves[name]]
+            for name in parts[0].curves
+        }
+        return cls(
+            seeds=tuple(seed for part in parts for seed in part.seeds),
+            curves=curves,
+            seconds=sum(part.seconds for part in parts),
+            metric=parts[0].metric,
+            **joined,
+        )
+
+
+CPU_LANES = 4
+
+# A recorded epoch keeps a memory pool of its own beside that of the epochs before it, and
+# allocators round up.
+_PEAKS_PER_PASS = 2.0
+_SHARE_OF_FREE_MEMORY = 0.9
+
+
+def seed_blocks(
+    seeds: tuple[int, ...], device: torch.device, at_once: int | None = None
+) -> list[tuple[int, ...]]:
+    """The seeds that are trained together.
+
+    On CPU a seed always trains in the same lane of the same block of four, whether its
+    neighbours were asked for or not. Vectorised kernels round the last elements of an array
+    differently from the others, so only this makes a seed's numbers the same to the bit. More
+    lanes would be faster for many seeds, fewer for one: docs/decisions.md has the figures.
+    Elsewhere all seeds form one block, or several of nearly equal size.
+    """
+    if device.type == "cpu":
+        starts = sorted({seed - seed % CPU_LANES for seed in seeds})
+        return [tuple(range(start, start + CPU_LANES)) for start in starts]
+    passes = -(-len(seeds) // min(at_once or len(seeds), len(seeds)))
+    ends = [len(seeds) * number // passes for number in range(passes + 1)]
+    return [seeds[start:end] for start, end in pairwise(ends)]
+
+
+def seeds_that_fit(
+    make_trainer: Callable[[tuple[int, ...]], Trainer],
+    seeds: tuple[int, ...],
+    device: torch.device,
+) -> int:
+    """How many seeds can be trained at once in the memory of a CUDA device that is free.
+
+    One epoch of one seed and one epoch of two are run and thrown away; what the second adds is
+    what each further seed will need.
+    """
+    if len(seeds) < 3:
+        return len(seeds)
+    torch.cuda.empty_cache()
+    one, two = (_peak(make_trainer, seeds[:count], device) for count in (1, 2))
+    free, _ = torch.cuda.mem_get_info(device)
+    each = max(two - one, 1)
+    shared = max(one - each, 0)
+    room = int((_SHARE_OF_FREE_MEMORY * free / _PEAKS_PER_PASS - shared) // each)
+    if room < 1:
+        raise InputError(
+            f"Expected room for one seed, about {one * _PEAKS_PER_PASS / 2**30:.1f} GiB; found "
+            f"{free / 2**30:.1f} GiB free on {device}. Free memory, or use a smaller model."
+        )
+    return min(room, len(seeds))
+
+
+def _peak(
+    make_trainer: Callable[[tuple[int, ...]], Trainer],
+    seeds: tuple[int, ...],
+    device: torch.device,
+) -> int:
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    trainer = make_trainer(seeds)
+    trainer.run_epoch()
+    torch.cuda.synchronize(device)
+    peak = torch.cuda.max_memory_allocated(device) - before
+    del trainer
+    torch.cuda.empty_cache()
+    return peak
+
+
+_STATE = 2  # the layout of checkpoints; one of another layout cannot be gone on from
+
+
+def fingerprint_of(
+    settings: tuple[Any, ...], data: Data, make_model: Callable[[], torch.nn.Module]
+) -> str:
+    """What makes a run this run: a checkpoint of any other one must not be mistaken for it."""
+    digest = hashlib.sha256(repr((_STATE, *settings)).encode())
+    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph"):
+        if isinstance(value := data.get(name), Tensor):
+            dense = value if value.layout == torch.strided else value.to_dense()
+            digest.update(dense.cpu().numpy().tobytes())
+    with torch.random.fork_rng(devices=[]):
+        model = make_model()
+    digest.update(repr(model).encode())
+    for module in model.modules():  # dropout rates and the like are seldom printed
+        facts = {k: v for k, v in vars(module).items() if _is_plain(v)}
+        digest.update(repr(sorted(facts.items())).encode())
+    return digest.hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value prints the same in every process: numbers, words, and tuples of them."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str)

@@ -1,20 +1,43 @@
-"""One epoch of all seeds: step, evaluation and verdict, without waiting for the host."""
+"""Epochs of all seeds at once: one step, the state of a pass, the loop with its checkpoints."""
 
 from __future__ import annotations
 
 import inspect
+import time
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from drgcn.streams import step_key, stream_key
-from drgcn.training.model_stack import ModelStack
-from drgcn.training.objective import l2_penalty
-from drgcn.training.schedule import StepwiseDecay
+from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
+from drgcn.training.cuda_graph import Recorded
+from drgcn.training.stack import ModelStack
 from drgcn.training.stopping import StoppingRule
-from drgcn.training.task import Task
+from drgcn.training.task import Task, l2_penalty
+
+
+@dataclass(frozen=True)
+class StepwiseDecay:
+    """Takes the same share of the initial learning rate off every so many epochs.
+
+    Args:
+        every: Epochs between two cuts.
+        share: What each takes off.
+    """
+
+    every: int
+    share: float = 0.01
+
+    def factor(self, epoch: Tensor) -> Tensor:
+        """What the initial learning rate is multiplied by in an epoch, counted from 1."""
+        cuts = (epoch - 1) // self.every
+        return (1 - self.share * cuts).clamp(min=0.0)
+
 
 CURVES = ("train_loss", "val_loss", "val_accuracy")
 
@@ -182,3 +205,175 @@ class Trainer:
             else:
                 loss = loss + penalty
         return loss, objective.score(scores, part.labels)
+
+
+def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
+    """The state between two epochs, by name."""
+    found = {
+        "epoch": trainer.epoch,
+        "step": trainer.step,
+        "active": trainer.active,
+        "best_epoch": trainer.best_epoch,
+        "last_epoch": trainer.last_epoch,
+        "curves": trainer.curves,
+    }
+    for prefix, group in (
+        ("now", trainer.stack.state()),
+        ("best", trainer.best),
+        ("rule", trainer.rule_state),
+    ):
+        found |= {f"{prefix}/{name}": value for name, value in group.items()}
+    for name, parameter in trainer.stack.parameters.items():
+        for key, value in trainer.optimizer.state.get(parameter, {}).items():
+            found[f"optimizer/{key}/{name}"] = value
+    return {name: value.detach() for name, value in found.items()}
+
+
+@torch.no_grad()
+def restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
+    """Goes back to the state that :func:`state_tensors` gave."""
+    for name, value in tensors.items():
+        if name.startswith("optimizer/"):
+            _, key, parameter = name.split("/", 2)
+            state = trainer.optimizer.state[trainer.stack.parameters[parameter]]
+            state[key] = value.clone()
+    own = state_tensors(trainer)
+    for name, value in tensors.items():
+        own[name].copy_(value)
+
+
+_REPORT_EVERY = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a pass stands; loss and accuracy are means over the seeds still training.
+
+    ``seeds_at_once`` of the ``seeds`` in all are trained now: the rest wait, on a GPU for want
+    of memory.
+    """
+
+    epochs_done: int
+    epochs_in_all: int
+    train_loss: float
+    val_accuracy: float
+    seeds_at_once: int
+    seeds: int
+
+
+class EpochLoop:
+    """Trains block after block of seeds.
+
+    Args:
+        epochs: Budget of each block.
+        blocks: How many blocks there will be.
+        seeds: How many seeds were asked for.
+        progress: Called a few times a second.
+        checkpoint: Where to save the state, one file per block.
+        checkpoint_every: Seconds between two saves.
+        fingerprint: What a checkpoint must have been saved with to be used.
+    """
+
+    def __init__(
+        self,
+        epochs: int,
+        blocks: int,
+        seeds: int,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Path | str | None = None,
+        checkpoint_every: float = 10.0,
+        fingerprint: str = "",
+    ) -> None:
+        self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
+        self.progress = progress
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint_every = checkpoint_every
+        self.fingerprint = fingerprint
+        self.finished = 0
+        self.reported = 0.0
+
+    def run(self, trainer: Trainer) -> float:
+        """Trains one block to its end; returns the seconds it took, over all attempts."""
+        path = self._path(trainer)
+        found = load_checkpoint(path, self.fingerprint) if path and path.exists() else None
+        spent = 0.0
+        if found is not None:
+            tensors, spent = found
+            restore(trainer, tensors)
+        start = time.perf_counter()
+        self._run_epochs(trainer, path, spent)
+        if trainer.epoch.is_cuda:
+            torch.cuda.synchronize()
+        seconds = spent + time.perf_counter() - start
+        # Only between epochs: a state caught in the middle of one would not go on to the same
+        # numbers. So an interruption goes back to the last checkpoint.
+        if path is not None:
+            save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
+        self.finished += 1
+        return seconds
+
+    def _run_epochs(self, trainer: Trainer, path: Path | None, spent: float) -> None:
+        runner = EpochRunner(trainer)
+        start = saved = time.perf_counter()
+        epoch = int(trainer.epoch)
+        while epoch < self.epochs and bool(trainer.active.any()):
+            # Reading a result waits for the device, so several epochs go out between looks.
+            epoch += runner.run(min(runner.stride, self.epochs - epoch))
+            now = time.perf_counter()
+            self._report(trainer, epoch, now)
+            if path is not None and now - saved > self.checkpoint_every:
+                seconds = spent + now - start
+                save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
+                saved = now
+
+    def _path(self, trainer: Trainer) -> Path | None:
+        if self.checkpoint is None:
+            return None
+        seeds = zlib.crc32(repr(trainer.stack.seeds).encode())  # a block's lanes, in order
+        return self.checkpoint.with_name(f"{self.checkpoint.name}.{seeds:08x}")
+
+    def _report(self, trainer: Trainer, epoch: int, now: float) -> None:
+        if self.progress is None or now - self.reported < _REPORT_EVERY:
+            return
+        self.reported = now
+        active = trainer.active if bool(trainer.active.any()) else ~trainer.active
+        self.progress(
+            Progress(
+                epochs_done=self.finished * self.epochs + epoch,
+                epochs_in_all=self.blocks * self.epochs,
+                train_loss=float(trainer.curve("train_loss")[epoch - 1][active].mean()),
+                val_accuracy=float(trainer.curve("val_accuracy")[epoch - 1][active].mean()),
+                seeds_at_once=min(len(trainer.stack.seeds), self.seeds),
+                seeds=self.seeds,
+            )
+        )
+
+
+_STRIDE = 20  # epochs between two looks at the device: a fraction of a second
+
+
+class EpochRunner:
+    """Hands epochs to the device.
+
+    A small epoch is hundreds of tiny kernels, and starting them one by one takes longer than
+    running them. On CUDA every phase of an epoch is therefore recorded and replayed. An epoch of
+    one step is one phase here: nothing but the whole is ever run.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        on_cuda = trainer.epoch.is_cuda
+        self.stride = _STRIDE if on_cuda and trainer.task.batches is None else 1
+        self.phases = trainer.phases
+        if on_cuda and trainer.task.batches is None:
+            self.phases = ((Recorded(trainer.run_epoch), 1),)
+        elif on_cuda:
+            self.phases = tuple((Recorded(phase), times) for phase, times in trainer.phases)
+
+    def run(self, count: int) -> int:
+        """Runs ``count`` epochs; returns how many."""
+        for _ in range(count):
+            for phase, times in self.phases:
+                for _ in range(times):
+                    phase()
+        return count

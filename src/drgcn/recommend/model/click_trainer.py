@@ -10,7 +10,7 @@ from torch import Tensor
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.positives import Positives
 from drgcn.streams import step_key, stream_key
-from drgcn.training.recorded import Recorded
+from drgcn.training.cuda_graph import Recorded
 
 _WINDOW = 1 << 22  # clicks whose users and items are looked up at once
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]

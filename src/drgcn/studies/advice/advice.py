@@ -13,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from drgcn.errors import InputError
 from drgcn.studies.advice.words import paragraph, warnings_for
 from drgcn.studies.gain.feature_numbers import FeatureNumbers, feature_numbers
-from drgcn.training.stability_tracker import StabilityTracker
+from drgcn.training.tracker import StabilityTracker
 
 
 @dataclass(frozen=True)

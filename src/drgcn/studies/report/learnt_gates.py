@@ -19,8 +19,8 @@ from drgcn.studies.experiment import Experiment
 from drgcn.studies.layer_stability import LayerState, layer_states
 from drgcn.studies.recipes import recipe
 from drgcn.studies.runner import stopping_rule
-from drgcn.training.model_stack import ModelStack
-from drgcn.training.seed_chunks import seed_blocks
+from drgcn.training.fitting import seed_blocks
+from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task, tested_inputs
 from drgcn.training.trainer import Trainer
 

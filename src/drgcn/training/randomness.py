@@ -10,8 +10,48 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from drgcn.streams import call_key, random_uniform
-from drgcn.training.dropout_factors import dropout_factors
+from drgcn.kernels import triton_available
+from drgcn.streams import call_key, random_16bit, random_uniform
+
+LEVELS = 1 << 16
+
+if triton_available():
+    from drgcn.kernels.dropout import hashed_factors as _hashed_factors
+else:
+    _hashed_factors = None  # type: ignore[assignment]
+
+
+def dropout_factors(key: Tensor, count: int, p: float, dtype: torch.dtype) -> Tensor:
+    """``count`` factors drawn from a key; the same on every device.
+
+    Under :func:`torch.vmap` over keys, every lane draws its own.
+
+    Args:
+        key: 64-bit integer.
+        count: How many.
+        p: Share that becomes zero, rounded to ``1 / 65536``; the others are scaled by the rounded
+            rate, so that expectations are exact.
+        dtype: Data type of the factors.
+    """
+    return _Factors.apply(key, count, round(p * LEVELS), dtype)
+
+
+class _Factors(torch.autograd.Function):
+    @staticmethod
+    def forward(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tensor:
+        scale = LEVELS / max(LEVELS - dropped, 1)
+        if key.is_cuda and _hashed_factors is not None:
+            return _hashed_factors(key, count, dropped - LEVELS // 2, scale, dtype)
+        keep = random_16bit(key, count) >= dropped - LEVELS // 2
+        return keep.to(dtype) * scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], key: Tensor, *rest: Any) -> Any:
+        return _Factors.apply(key.movedim(in_dims[0] or 0, 0), *rest), 0
 
 
 class SeededRandomness(TorchFunctionMode):

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from drgcn.errors import DrgcnError, InputError
 from drgcn.streams import stream_key
-from drgcn.training.seeded_randomness import SeededRandomness
+from drgcn.training.randomness import SeededRandomness
 
 
 class ModelStack:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.insertion import reweighting_blocks
 from drgcn.nn.base import LayerInput
 from drgcn.nn.graph import NodeGroups
-from drgcn.stability import gate_saturation
-from drgcn.training.graph_stability import graph_stability
+from drgcn.nn.products import Features
+from drgcn.nn.sparse import SparseMatrix
+from drgcn.stability import gate_saturation, stability_k
 
 
 @dataclass(frozen=True)
@@ -110,3 +112,23 @@ class StabilityTracker:
         self.epochs = epoch
         self.history += found
         return found
+
+
+def graph_stability(x: Features, s: Tensor, graph: Tensor | None = None) -> float | None:
+    """K of features ``x`` for a vector ``s`` ``[d]``, or for one of each graph ``[graphs, d]``.
+
+    With several graphs, the mean over those where K is defined; ``None`` where it nowhere is, as
+    for a layer all of whose inputs have died, or grown beyond all numbers.
+    """
+    x = x.to_csr() if isinstance(x, SparseMatrix) else x
+    if s.dim() == 1:
+        pairs = [(x, s)]
+    else:
+        assert graph is not None
+        dense = x if x.layout == torch.strided else x.to_dense()
+        pairs = [(dense[graph == number], s[number]) for number in range(len(s))]
+    values = []
+    for features, vector in pairs:
+        with contextlib.suppress(UndefinedStability, NonFiniteError):
+            values.append(stability_k(features, vector))
+    return sum(values) / len(values) if values else None
