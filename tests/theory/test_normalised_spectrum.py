@@ -8,7 +8,7 @@ from scipy.special import roots_jacobi
 from drgcn import theory
 from drgcn.errors import DimensionError, InputError
 from drgcn.theory import Activation
-from drgcn.theory.sphere_quadrature import sphere_expectation
+from drgcn.theory.quadrature import sphere_expectation
 
 from .matrices import central_difference, normal, symmetric
 

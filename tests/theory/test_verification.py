@@ -5,8 +5,8 @@ from typer.testing import CliRunner
 
 from drgcn.cli import app
 from drgcn.errors import InputError
-from drgcn.theory.evidence import Finding
-from drgcn.theory.verification import CLAIMS, claim
+from drgcn.theory.claims import CLAIMS, claim
+from drgcn.theory.claims.evidence import Finding
 
 EXPECTED = {
     "positive S commutes with ReLU": "holds",
@@ -50,7 +50,7 @@ def test_every_claim_on_the_command_line(tmp_path):
 
 
 def test_words_on_the_command_line(monkeypatch):
-    monkeypatch.setattr("drgcn.theory.verification.CLAIMS", (claim("lambda_G > 1"),))
+    monkeypatch.setattr("drgcn.theory.claims.CLAIMS", (claim("lambda_G > 1"),))
     done = CliRunner().invoke(app, ["theory"])
     assert done.exit_code == 0
     assert "lambda_G = 0" in done.stdout

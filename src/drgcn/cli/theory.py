@@ -14,7 +14,7 @@ import typer
 from drgcn.cli.options import Json
 
 if TYPE_CHECKING:
-    from drgcn.theory.evidence import Evidence
+    from drgcn.theory.claims.evidence import Evidence
 
 
 def theory(
@@ -25,7 +25,7 @@ def theory(
 
     Takes a few seconds. Example: drgcn theory --html theory.html
     """
-    from drgcn.theory.verification import CLAIMS, verify
+    from drgcn.theory.claims import CLAIMS, verify
 
     found: list[Evidence] = []
     width = max(len(claim.name) for claim in CLAIMS)

@@ -4,51 +4,65 @@ Everything works on float64 matrices on the CPU. ``docs/theory.md`` has the stat
 proofs; ``drgcn theory`` checks every claim of the paper and says which of them hold.
 """
 
-from drgcn.theory.activation import ELU, IDENTITY, RELU, TANH, Activation, leaky_relu, relu_power
-from drgcn.theory.derivative import centred_relu_dos, derivative, dos_at_bsb1
-from drgcn.theory.diagonal_off_diagonal import DOS, off_diagonal_eigenmatrix
-from drgcn.theory.eigenspaces import (
+from drgcn.theory.claims import verify
+from drgcn.theory.claims.evidence import Evidence
+from drgcn.theory.dos import (
+    DOS,
     Parts,
+    bsb1,
+    centring,
     decompose,
     dimensions,
     g_component,
+    off_diagonal_eigenmatrix,
+    operator_matrix,
     relative_g_component,
+    spectral_radius,
+    symmetric_basis,
 )
-from drgcn.theory.evidence import Evidence
 from drgcn.theory.fixed_points import (
     FixedPoint,
+    backward_gain,
+    deviations,
     feature_fixed_point,
+    growth_rate,
     iterate_bsb1,
     iterate_samples,
     layer_covariance,
+    reweighted_fixed_point,
     sample_fixed_point,
 )
-from drgcn.theory.growth import backward_gain, deviations, growth_rate, reweighted_fixed_point
-from drgcn.theory.normalised_map import normalised_derivative, normalised_moment
-from drgcn.theory.normalised_spectrum import NormalisedSpectrum, normalised_spectrum
-from drgcn.theory.second_moment import (
+from drgcn.theory.maps import (
+    ELU,
+    IDENTITY,
+    RELU,
+    TANH,
+    Activation,
     arc_cosine,
     arc_cosine_slope,
+    centred_relu_dos,
+    derivative,
+    dos_at_bsb1,
+    leaky_relu,
+    relu_power,
     sampled_second_moment,
     second_moment,
 )
-from drgcn.theory.symmetric_space import (
-    bsb1,
-    centring,
-    operator_matrix,
-    spectral_radius,
-    symmetric_basis,
+from drgcn.theory.normalised import (
+    NormalisedSpectrum,
+    normalised_derivative,
+    normalised_moment,
+    normalised_spectrum,
 )
 from drgcn.theory.theorem_one import (
     Reweighting,
     best_reweighting,
     descent_certificate,
+    diagonal_reweighting,
     reweighted_norm,
     second_variation,
     stationarity,
 )
-from drgcn.theory.verification import verify
-from drgcn.theory.water_filling import diagonal_reweighting
 
 __all__ = [
     "DOS",

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drgcn.errors import InputError
-from drgcn.theory import (
-    claims_mean_field,
-    claims_measure,
-    claims_theorem_one,
-    claims_theorem_three,
-    claims_theorem_two,
-)
-from drgcn.theory.evidence import Claim, Evidence
+from drgcn.theory.claims import mean_field as claims_mean_field
+from drgcn.theory.claims import measure as claims_measure
+from drgcn.theory.claims import theorem_one as claims_theorem_one
+from drgcn.theory.claims import theorems_two_three as claims_theorem_three
+from drgcn.theory.claims import theorems_two_three as claims_theorem_two
+from drgcn.theory.claims.evidence import Claim, Evidence
 
 CLAIMS: tuple[Claim, ...] = (
     *claims_mean_field.CLAIMS,
     *claims_theorem_one.CLAIMS,
-    *claims_theorem_two.CLAIMS,
+    *claims_theorem_two.THEOREM_TWO,
     *claims_measure.CLAIMS,
-    *claims_theorem_three.CLAIMS,
+    *claims_theorem_three.THEOREM_THREE,
 )
 
 

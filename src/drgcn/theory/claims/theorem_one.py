@@ -6,10 +6,9 @@ import math
 
 import torch
 
-from drgcn.theory.derivative import dos_at_bsb1
-from drgcn.theory.diagonal_off_diagonal import DOS, off_diagonal_eigenmatrix
-from drgcn.theory.evidence import Claim, Draws, Finding
-from drgcn.theory.symmetric_space import bsb1, operator_matrix, symmetric_basis
+from drgcn.theory.claims.evidence import Claim, Draws, Finding
+from drgcn.theory.dos import DOS, bsb1, off_diagonal_eigenmatrix, operator_matrix, symmetric_basis
+from drgcn.theory.maps import dos_at_bsb1
 from drgcn.theory.theorem_one import (
     best_reweighting,
     descent_certificate,

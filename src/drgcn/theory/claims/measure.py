@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from drgcn.theory.derivative import dos_at_bsb1
-from drgcn.theory.eigenspaces import decompose, g_component, relative_g_component
-from drgcn.theory.evidence import Claim, Draws, Finding
-from drgcn.theory.growth import backward_gain
-from drgcn.theory.normalised_map import normalised_moment
-from drgcn.theory.normalised_spectrum import normalised_spectrum
+from drgcn.theory.claims.evidence import Claim, Draws, Finding
+from drgcn.theory.dos import decompose, g_component, relative_g_component
+from drgcn.theory.fixed_points import backward_gain
+from drgcn.theory.maps import dos_at_bsb1
+from drgcn.theory.normalised import normalised_moment, normalised_spectrum
 
 
 def component_is_k() -> Finding:

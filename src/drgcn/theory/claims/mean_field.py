@@ -6,17 +6,15 @@ import math
 
 import torch
 
-from drgcn.theory.activation import ELU, RELU, TANH
-from drgcn.theory.derivative import derivative, dos_at_bsb1
-from drgcn.theory.evidence import Claim, Draws, Finding
+from drgcn.theory.claims.evidence import Claim, Draws, Finding
+from drgcn.theory.dos import bsb1
 from drgcn.theory.fixed_points import (
     feature_fixed_point,
     iterate_bsb1,
     layer_covariance,
     sample_fixed_point,
 )
-from drgcn.theory.second_moment import second_moment
-from drgcn.theory.symmetric_space import bsb1
+from drgcn.theory.maps import ELU, RELU, TANH, derivative, dos_at_bsb1, second_moment
 
 
 def positive_gates_commute() -> Finding:
