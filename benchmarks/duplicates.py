@@ -22,8 +22,7 @@ from scipy import sparse
 from streaming_covariance import measured
 from threadpoolctl import threadpool_limits
 
-from drgcn.audit.duplicates.exact import exact_duplicates
-from drgcn.audit.duplicates.near import near_duplicates
+from drgcn.audit.duplicates.features import exact_duplicates, near_duplicates
 
 PLANTED = 1000  # pairs of each kind
 COSINES = (0.99, 0.96, 0.94)  # the planted ones scatter by 0.01 around these; 0.9 is asked for

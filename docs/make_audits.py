@@ -20,7 +20,7 @@ import numpy as np
 
 from drgcn.audit.graph_view import GraphView
 from drgcn.audit.hygiene.features import zero_rows
-from drgcn.audit.refining.until_none_left import EVIDENCE, refine_duplicates
+from drgcn.audit.refining.refine import EVIDENCE, refine_duplicates
 from drgcn.audit.report import AuditReport, audit
 from drgcn.cli.audit import read_texts
 from drgcn.data import load

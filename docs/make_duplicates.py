@@ -19,12 +19,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from pages.removed_nodes import AgainstRemoved
 from scipy.stats import hypergeom
 
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.duplicates.against_removed import AgainstRemoved
-from drgcn.audit.duplicates.text_words import pieces, plain_words
-from drgcn.audit.duplicates.union_find import groups_of
+from drgcn.audit.duplicates.pairs import groups_of
+from drgcn.audit.duplicates.texts import pieces, plain_words
 from drgcn.data import load
 from drgcn.data.downloader import data_root
 from drgcn.data.pickle import read_pickle

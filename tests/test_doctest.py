@@ -19,7 +19,7 @@ MODULES = (
     "drgcn.stability.moments",
     "drgcn.stability.measure",
     "drgcn.data.loader",
-    "drgcn.audit.texts.title_features",
+    "drgcn.audit.texts",
     "drgcn.training.tracker",
     "drgcn.studies.advice.advice",
 )

@@ -12,10 +12,8 @@ import pytest
 import torch
 
 from drgcn.audit.finding import Finding
+from drgcn.audit.page import html_report, markdown_report, report_figures, shown, write_page
 from drgcn.audit.report import SEVERITIES, AuditReport, audit
-from drgcn.audit.report_figures import report_figures
-from drgcn.audit.report_markdown import markdown_report, shown
-from drgcn.audit.report_page import html_report, write_page
 from drgcn.data import load
 from drgcn.errors import InputError
 

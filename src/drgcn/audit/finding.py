@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from drgcn.errors import InputError
+
 Severity = Literal["fine", "note", "warning", "serious"]
 
 
@@ -34,3 +36,13 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return asdict(self)
+
+
+def not_done(name: str, error: InputError) -> Finding:
+    """Says why: an audit goes on where one of its questions makes no sense for the data."""
+    return Finding(
+        name=name,
+        severity="note",
+        summary=f"Not looked at. {error}",
+        definition="Needs one class a node, finite features, and for predictors a split.",
+    )

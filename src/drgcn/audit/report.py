@@ -1,4 +1,4 @@
-"""The findings about one dataset, and the call that makes them."""
+"""``audit``: the findings about one dataset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from drgcn.audit.duplicates import duplicate_findings, find_duplicates
-from drgcn.audit.duplicates.pair_similarity import similarity_finding
+from drgcn.audit.duplicates.findings import similarity_finding
 from drgcn.audit.finding import Finding, Severity
 from drgcn.audit.graph_view import GraphView
 from drgcn.audit.hygiene.features import feature_findings
@@ -25,6 +25,7 @@ from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("serious", "warning", "note", "fine")
 _FORMAT = "drgcn audit 1"

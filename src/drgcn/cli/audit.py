@@ -67,11 +67,10 @@ def audit(
 
     Example: drgcn audit cora --html cora.html
     """
-    from drgcn.audit.leaks.feature_names import read_feature_names
+    from drgcn.audit.leaks.words import read_feature_names
+    from drgcn.audit.page import markdown_report, write_page
     from drgcn.audit.report import SEVERITIES
     from drgcn.audit.report import audit as look
-    from drgcn.audit.report_markdown import markdown_report
-    from drgcn.audit.report_page import write_page
 
     for name, path in (("--html", html), ("--markdown", markdown)):
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
@@ -117,7 +116,7 @@ def load_to_audit(
 
 def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:
     """The texts of a file in node order, empty where they are of a kind to be skipped."""
-    from drgcn.audit.texts.node_texts import NodeTexts
+    from drgcn.audit.texts import NodeTexts
 
     nodes = NodeTexts.read(path)
     texts = list(nodes.texts)

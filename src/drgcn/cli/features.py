@@ -52,7 +52,7 @@ def features(
         raise InputError("Expected either --words FILE or --encoder FOLDER, and not both.")
     if out.suffix != ".npy" or out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected --out to be an .npy file in a folder that exists; got {out}.")
-    from drgcn.audit.texts.node_texts import NodeTexts
+    from drgcn.audit.texts import NodeTexts
     from drgcn.data.downloader import data_root as find_root
 
     if text is not None:
@@ -75,8 +75,7 @@ def features(
 
 
 def _from_words(texts: tuple[str, ...], path: Path) -> npt.NDArray[np.float32]:
-    from drgcn.audit.texts.title_features import title_features, words_of
-    from drgcn.audit.texts.word_vectors import WordVectors
+    from drgcn.audit.texts import WordVectors, title_features, words_of
 
     wanted = words_of(texts)
     print(f"looking for {len(wanted):,} words in {path}", file=sys.stderr)
@@ -91,7 +90,7 @@ def _from_encoder(
     from rich.console import Console
     from rich.progress import Progress
 
-    from drgcn.audit.texts.sentence_encoder import encode_texts
+    from drgcn.audit.encoder import encode_texts
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("sentences", total=None)

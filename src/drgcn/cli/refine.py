@@ -94,8 +94,8 @@ def refine(
 
     Example: drgcn refine cora --out cora-refined
     """
-    from drgcn.audit.refining.refined_folder import write_refined
-    from drgcn.audit.refining.until_none_left import refine_duplicates
+    from drgcn.audit.refining.folder import write_refined
+    from drgcn.audit.refining.refine import refine_duplicates
     from drgcn.data.arrays import read_matrix
 
     if out.exists():

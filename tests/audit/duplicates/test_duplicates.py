@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from pages.removed_nodes import AgainstRemoved
 from torch_geometric.data import Data
 
 from drgcn.audit.duplicates import duplicate_findings, find_duplicates
-from drgcn.audit.duplicates.against_removed import AgainstRemoved
-from drgcn.audit.duplicates.union_find import groups_of
+from drgcn.audit.duplicates.pairs import groups_of
 from drgcn.audit.finding import Finding
 from drgcn.errors import InputError
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from drgcn.audit.duplicates import exact as module
-from drgcn.audit.duplicates.exact import exact_duplicates
+from drgcn.audit.duplicates import features as module
+from drgcn.audit.duplicates.features import exact_duplicates
 from drgcn.errors import InputError
 
 

@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.linalg import inv, sqrtm
 from scipy.stats import binom
 
-from drgcn.audit.duplicates.near import NearDuplicates, near_duplicates
-from drgcn.audit.duplicates.random_projections import expected_recall
+from drgcn.audit.duplicates.features import NearDuplicates, near_duplicates
+from drgcn.audit.duplicates.hashing import expected_recall
 from drgcn.errors import InputError
 
 
@@ -65,7 +65,7 @@ def test_every_pair_above_the_threshold_is_a_candidate() -> None:
         row = x[draw.integers(len(x))].copy()
         row[draw.integers(0, 600, 4)] = 1
         x = np.vstack([x, row])
-    from drgcn.audit.duplicates.minhash import similar_sets
+    from drgcn.audit.duplicates.hashing import similar_sets
 
     x = np.unique(x[x.any(axis=1)], axis=0)
     wanted = {pair for pair, s in _jaccard_of_all_pairs(x).items() if s >= 0.5}
@@ -114,7 +114,7 @@ def test_copies_are_found_among_fewer_rows_than_columns() -> None:
 
 
 def test_recall_of_projections_is_what_is_said() -> None:
-    from drgcn.audit.duplicates.random_projections import similar_directions
+    from drgcn.audit.duplicates.hashing import similar_directions
 
     draw = np.random.default_rng(3)
     rows, cosine = 4000, 0.75

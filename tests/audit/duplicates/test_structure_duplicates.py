@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drgcn.audit.duplicates.structure import neighbour_overlap, structure_duplicates
+from drgcn.audit.duplicates.features import neighbour_overlap, structure_duplicates
 
 
 def _neighbours(edges: np.ndarray, nodes: int) -> list[set[int]]:

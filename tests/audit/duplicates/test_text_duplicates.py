@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from drgcn.audit.duplicates.text import TextDuplicates, text_duplicates
-from drgcn.audit.duplicates.text_words import LONGEST, checked_texts, pieces, plain_words
+from drgcn.audit.duplicates.texts import (
+    LONGEST,
+    TextDuplicates,
+    checked_texts,
+    pieces,
+    plain_words,
+    text_duplicates,
+)
 from drgcn.errors import InputError
 
 LETTERS = np.array(list("bcdfglmnprstvaeiou"))

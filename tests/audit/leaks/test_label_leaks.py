@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.audit.leaks.findings import leak_findings
-from drgcn.audit.texts.node_texts import NodeTexts
+from drgcn.audit.texts import NodeTexts
 from drgcn.data import load
 from drgcn.errors import InputError
 

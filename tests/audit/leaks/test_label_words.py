@@ -6,10 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.audit.leaks.combined_words import CombinedWords
-from drgcn.audit.leaks.feature_words import FeatureWords
-from drgcn.audit.leaks.label_words import RULES, LabelWords
-from drgcn.audit.leaks.text_index import TextIndex
-from drgcn.audit.texts.stemming import stem, stemmed_words
+from drgcn.audit.leaks.words import RULES, FeatureWords, LabelWords, TextIndex
+from drgcn.audit.texts import stem, stemmed_words
 from drgcn.errors import InputError
 
 

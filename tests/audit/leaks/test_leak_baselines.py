@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.leaks.baselines import STRENGTHS, baselines
+from drgcn.audit.leaks.predictors import STRENGTHS, baselines
 from drgcn.errors import InputError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drgcn.audit.leaks.feature_names import read_feature_names
+from drgcn.audit.leaks.words import read_feature_names
 from drgcn.errors import InputError
 
 

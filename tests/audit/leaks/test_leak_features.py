@@ -5,9 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import mutual_info_score
 
-from drgcn.audit.leaks.binning import Groups
-from drgcn.audit.leaks.mutual_information import entropy, mutual_information
-from drgcn.audit.leaks.telling_features import telling_features
+from drgcn.audit.leaks.features import Groups, entropy, mutual_information, telling_features
 from drgcn.errors import InputError
 
 
@@ -117,8 +115,8 @@ def test_sparse_is_dense():
 def test_blocks_of_columns_change_nothing(monkeypatch):
     x, y = leaky(np.random.default_rng(4))
     whole = telling_features(x, y)
-    monkeypatch.setattr("drgcn.audit.leaks.telling_features._COLUMNS", 7)
-    monkeypatch.setattr("drgcn.audit.leaks.telling_features._COUNTS", 5000)
+    monkeypatch.setattr("drgcn.audit.leaks.features._COLUMNS", 7)
+    monkeypatch.setattr("drgcn.audit.leaks.features._COUNTS", 5000)
     parts = telling_features(x, y)
     assert parts.found == whole.found
     assert parts.threshold == whole.threshold

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from drgcn.audit.leaks.text_index import TextIndex
-from drgcn.audit.leaks.word_leak_finding import word_leak_finding
-from drgcn.audit.leaks.word_leaks import COLUMNS, label_word_table
+from drgcn.audit.leaks.class_names import COLUMNS, label_word_table, word_leak_finding
+from drgcn.audit.leaks.words import TextIndex
 from drgcn.errors import InputError
 
 TEXTS = [

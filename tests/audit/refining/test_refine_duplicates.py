@@ -8,9 +8,9 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.audit.duplicates import find_duplicates
-from drgcn.audit.duplicates.pair_similarity import similarity_finding
-from drgcn.audit.refining.refined_folder import write_refined
-from drgcn.audit.refining.until_none_left import refine_duplicates
+from drgcn.audit.duplicates.findings import similarity_finding
+from drgcn.audit.refining.folder import write_refined
+from drgcn.audit.refining.refine import refine_duplicates
 from drgcn.data import load
 from drgcn.errors import InputError
 
@@ -74,7 +74,7 @@ def test_the_evidence_can_be_chosen():
 
 def test_chains_over_several_rounds_are_one_group(monkeypatch):
     """A search that sees one pair at a time ends where one that sees all does."""
-    from drgcn.audit.refining import until_none_left as module
+    from drgcn.audit.refining import refine as module
 
     data, _ = documents()
     whole = refine_duplicates(data)
@@ -97,7 +97,7 @@ def test_chains_over_several_rounds_are_one_group(monkeypatch):
 
 
 def test_a_search_that_never_ends_is_stopped(monkeypatch):
-    from drgcn.audit.refining import until_none_left as module
+    from drgcn.audit.refining import refine as module
 
     class Always:
         def groups(self, *_):

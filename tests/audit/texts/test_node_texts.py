@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.audit.texts.node_texts import NodeTexts
+from drgcn.audit.texts import NodeTexts
 from drgcn.errors import InputError, MissingDataError
 
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from drgcn.audit.texts.title_features import split_words, title_features, words_of
-from drgcn.audit.texts.word_vectors import WordVectors
+from drgcn.audit.texts import WordVectors, split_words, title_features, words_of
 from tests.reference import texts as reference
 
 WORDS = ("neural", "networks", "graph", "the", "bayes", "1998")

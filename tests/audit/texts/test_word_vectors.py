@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drgcn.audit.texts.word_vectors import WordVectors
+from drgcn.audit.texts import WordVectors
 from drgcn.errors import InputError
 
 PLAIN = "the 0.1 -0.2 3e-1\nof 1 2 3\nnetwork -1 0 .5\n"

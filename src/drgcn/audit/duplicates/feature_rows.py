@@ -16,7 +16,7 @@ from drgcn.data.features import Features
 # From this share of non-zero entries on, a dense float32 matrix is at most 4/3 of the size of
 # the CSR form, so that either layout may become the other without filling the memory.
 _DENSE = 0.25
-_CHUNK = 1 << 14
+_DENSITY_CHUNK = 1 << 14
 
 
 def feature_rows(x: Any) -> Features:
@@ -61,7 +61,10 @@ def bag_of_words(rows: Features) -> sparse.csr_array | None:
     """
     csr = rows if sparse.issparse(rows) else None
     if csr is None:
-        if not all(_one_value(rows[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK)):
+        if not all(
+            _one_value(rows[at : at + _DENSITY_CHUNK])
+            for at in range(0, len(rows), _DENSITY_CHUNK)
+        ):
             return None
         csr = sparse.csr_array(rows)
     counts = np.diff(csr.indptr)

@@ -1,4 +1,4 @@
-"""What an audit says about duplicates: how many, by what evidence, and across which parts."""
+"""Findings about duplicates: how many, by what evidence, and across which parts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drgcn.audit.duplicates.group_conflicts import in_two_parts, label_conflicts, straddling
-from drgcn.audit.duplicates.group_rows import COLUMNS, group_row
 from drgcn.audit.duplicates.groups import DuplicateGroups, Groups, find_duplicates
-from drgcn.audit.duplicates.union_find import groups_of
+from drgcn.audit.duplicates.pairs import DuplicatePairs, groups_of
 from drgcn.audit.finding import Finding, Severity
-from drgcn.audit.graph_view import GraphView
+from drgcn.audit.graph_view import PARTS, GraphView
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
 
 _EXAMPLES = 20
 
@@ -179,3 +178,104 @@ def _finding(
 
 def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def straddling(view: GraphView, groups: Groups, *parts: str) -> Groups:
+    """The groups with a node in each of some parts of the split."""
+    masks = [view.mask(part) for part in parts]
+    return tuple(group for group in groups if all(mask[list(group)].any() for mask in masks))
+
+
+def label_conflicts(view: GraphView, groups: Groups) -> Groups:
+    """The groups whose known labels differ."""
+    conflicting = []
+    for group in groups:
+        members = [node for node in group if view.known[node]]
+        if len(np.unique(view.y[members], axis=0)) > 1:
+            conflicting.append(group)
+    return tuple(conflicting)
+
+
+def in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
+    """The groups with nodes in two parts of the split or more."""
+    return {
+        group
+        for number, first in enumerate(PARTS)
+        for second in PARTS[number + 1 :]
+        for group in straddling(view, groups, first, second)
+    }
+
+
+COLUMNS = ("nodes", "parts", "labels", "evidence")
+
+
+def group_row(view: GraphView, found: DuplicateGroups, group: tuple[int, ...]) -> tuple[Any, ...]:
+    """The cells of a group below :data:`COLUMNS`."""
+    parts = ["/".join(part for part in PARTS if view.mask(part)[node]) or "none" for node in group]
+    names = [_label(view, node) for node in group]
+    return (
+        " ".join(map(str, group)),
+        " ".join(parts),
+        ", ".join(names),
+        ", ".join(_evidence(pairs, group) for pairs in _kinds(found, group)),
+    )
+
+
+def _kinds(found: DuplicateGroups, group: tuple[int, ...]) -> list[DuplicatePairs]:
+    inside = [pairs.within(group) for pairs in (*found.pairs(), found.twins)]
+    return [pairs for pairs in inside if len(pairs)]
+
+
+def _evidence(pairs: DuplicatePairs, group: tuple[int, ...]) -> str:
+    if pairs.evidence in ("exact features", "structure"):
+        return {"exact features": "equal features", "structure": "same neighbours"}[pairs.evidence]
+    low, high = pairs.score.min(), pairs.score.max()
+    return f"{pairs.evidence} {low:.2f}" + (f" to {high:.2f}" if high - low > 0.005 else "")
+
+
+def _label(view: GraphView, node: int) -> str:
+    if not view.known[node]:
+        return "unknown"
+    if view.y.ndim == 2:
+        return " ".join(view.class_names[label] for label in np.flatnonzero(view.y[node]))
+    return view.class_names[view.y[node]]
+
+
+_STEPS = 20
+
+
+def similarity_finding(found: DuplicateGroups) -> Finding:
+    """Pairs by similarity in steps of 0.05, for each kind of evidence with pairs.
+
+    A heap far above the threshold speaks for copies, a tail that runs out at it for pairs that
+    are merely close.
+    """
+    kinds = [pairs for pairs in found.pairs() if len(pairs)]
+    # Rounding can take a similarity past one.
+    steps = [
+        np.minimum((np.clip(pairs.score, 0, 1) * _STEPS).astype(np.int64), _STEPS - 1)
+        for pairs in kinds
+    ]
+    counts = np.array([np.bincount(step, minlength=_STEPS) for step in steps])
+    lowest = min((int(step.min()) for step in steps), default=_STEPS)
+    total = sum(map(len, kinds))
+    return Finding(
+        name="similarity of the pairs",
+        severity="fine",
+        summary=f"{total:,} pairs of duplicates, by similarity: "
+        + ", ".join(
+            f"{len(pairs):,} by {pairs.evidence} (median {np.median(pairs.score):.2f})"
+            for pairs in kinds
+        )
+        + "."
+        if total
+        else "No pairs of duplicates were found.",
+        definition="Similarities of the pairs that make groups of duplicates, equal features "
+        f"being 1, counted from each step up to the next, {1 / _STEPS:g} further on.",
+        numbers={f"{pairs.evidence}": len(pairs) for pairs in kinds},
+        columns=("similarity from", *(str(pairs.evidence) for pairs in kinds)),
+        rows=tuple(
+            (round(step / _STEPS, 2), *(int(count) for count in counts[:, step]))
+            for step in range(lowest, _STEPS)
+        ),
+    )

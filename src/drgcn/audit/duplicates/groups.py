@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.audit.duplicates.equality_chance import log_chance_of_equality
-from drgcn.audit.duplicates.exact import exact_duplicates
+from drgcn.audit.duplicates.chance import log_chance_of_equality
 from drgcn.audit.duplicates.feature_rows import by_density, feature_rows
-from drgcn.audit.duplicates.near import NearDuplicates, near_duplicates
-from drgcn.audit.duplicates.pairs import DuplicatePairs, Evidence
-from drgcn.audit.duplicates.structure import structure_duplicates
-from drgcn.audit.duplicates.text import TextDuplicates, text_duplicates
-from drgcn.audit.duplicates.text_words import checked_texts
-from drgcn.audit.duplicates.union_find import groups_of
+from drgcn.audit.duplicates.features import (
+    NearDuplicates,
+    exact_duplicates,
+    near_duplicates,
+    structure_duplicates,
+)
+from drgcn.audit.duplicates.pairs import DuplicatePairs, Evidence, groups_of
+from drgcn.audit.duplicates.texts import TextDuplicates, checked_texts, text_duplicates
 from drgcn.audit.graph_view import GraphView
 
 if TYPE_CHECKING:

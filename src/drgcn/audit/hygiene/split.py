@@ -1,4 +1,4 @@
-"""Whether a split can be trusted: parts that overlap or are empty, classes that are missing."""
+"""Split checks: overlapping or empty parts, missing classes, homophily, exposed test nodes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from drgcn.audit.duplicates.exposure import exposure_finding
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import PARTS, GraphView
-from drgcn.audit.hygiene.homophily import homophily_finding
+from drgcn.data.assemble import undirected
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
 
 # A class whose share of the training nodes is this far from its share of the test nodes.
 _SHIFT = 0.1
@@ -177,3 +178,119 @@ def _missing(view: GraphView, counts: dict[str, npt.NDArray[np.int64]]) -> Findi
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+# Below this, neighbours tell next to nothing about a label by its being the same.
+_LOW = 0.1
+
+
+def homophily_finding(view: GraphView) -> Finding:
+    """Share of edges between equal labels, as it is and adjusted for class sizes.
+
+    The adjusted form (Platonov et al., Characterizing Graph Datasets for Node Classification,
+    NeurIPS 2023) subtracts the share expected from the degrees of the classes, and is 1 if all
+    edges join equal labels.
+    """
+    edges = undirected(view.pairs, view.nodes).edge_index
+    source, target = edges[:, view.known[edges].all(axis=0)]
+    numbers: dict[str, float | int | None] = {"edges": len(source) // 2}
+    if not len(source) or view.y.ndim == 2:
+        why = "nodes have several labels" if view.y.ndim == 2 else "no edge joins labelled nodes"
+        return Finding(
+            name="homophily",
+            severity="fine",
+            summary=f"Not defined here: {why}.",
+            definition=_HOMOPHILY,
+            numbers=numbers,
+        )
+    same = float((view.y[source] == view.y[target]).mean())
+    weight = np.bincount(view.y[source], minlength=len(view.class_names)) / len(source)
+    chance = float((weight**2).sum())
+    adjusted = (same - chance) / (1 - chance) if chance < 1 else None
+    numbers |= {"same label": same, "expected by chance": chance, "adjusted": adjusted}
+    low = adjusted is not None and adjusted < _LOW
+    words = "" if adjusted is None else f", {adjusted:.2f} after adjusting for class sizes"
+    return Finding(
+        name="homophily",
+        severity="note" if low else "fine",
+        summary=f"{same:.1%} of edges join nodes of one class{words}"
+        + (": smoothing over neighbours is no help by itself." if low else "."),
+        definition=_HOMOPHILY,
+        numbers=numbers,
+    )
+
+
+_HOMOPHILY = (
+    "Share h of edges between labelled nodes whose labels are equal, and (h - c) / (1 - c), where "
+    "c is the sum over classes of the squared share of all degrees. A note where the latter is "
+    f"below {_LOW}."
+)
+
+
+def exposure_finding(view: GraphView) -> Finding:
+    """Test nodes beside training nodes, test features in the training graph, and a plain vote.
+
+    Transductive training is no fault. But whoever compares with a model that has not seen the
+    test features, or asks what a graph model adds to copying neighbours, needs these numbers.
+    """
+    train, test = view.mask("train"), view.mask("test")
+    tested = int(test.sum())
+    if not tested or not train.any():
+        return Finding(
+            name="exposure of the test",
+            severity="fine",
+            summary="There are no training or no test nodes.",
+            definition=_EXPOSURE,
+            numbers={"test nodes": tested},
+        )
+    edges = undirected(view.pairs, view.nodes).edge_index
+    beside = np.zeros(view.nodes, dtype=np.bool_)
+    beside[edges[1][train[edges[0]]]] = True
+    # All features of a graph are before a model that trains on the graph.
+    seen = test & np.isin(view.graph, view.graph[train])
+    numbers = {
+        "test nodes": tested,
+        "beside a training node": int((test & beside).sum()),
+        "share beside a training node": float((test & beside).sum() / tested),
+        "share of test features seen": float(seen.sum() / tested),
+    }
+    words = (
+        f"{numbers['share beside a training node']:.1%} of {tested:,} test nodes are neighbours "
+        f"of training nodes, and the features of {numbers['share of test features seen']:.1%} "
+        "are part of the graph that is trained on"
+    )
+    vote = _vote(view, edges)
+    if vote is not None:
+        numbers["correct by a vote of training neighbours"] = vote
+        words += f"; where there are such neighbours, their commonest label is right in {vote:.1%}"
+    return Finding(
+        name="exposure of the test",
+        severity="note" if seen.any() or beside[test].any() else "fine",
+        summary=f"{words}.",
+        definition=_EXPOSURE,
+        numbers=numbers,
+    )
+
+
+_EXPOSURE = (
+    "Share of test nodes with an edge to a training node, and share of test nodes in a graph "
+    "with training nodes, whose features every step of full-batch training reads. The vote takes "
+    "the commonest label of a test node's training neighbours, the first class in a tie."
+)
+
+
+def _vote(view: GraphView, edges: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> float | None:
+    """How often the commonest label of training neighbours is the test node's own."""
+    if view.y.ndim == 2:
+        return None
+    voters = (view.mask("train") & view.known)[edges[0]] & view.mask("test")[edges[1]]
+    voters &= view.known[edges[1]]
+    source, target = edges[:, voters]
+    if not len(source):
+        return None
+    shape = (view.nodes, len(view.class_names))
+    ones = np.ones(len(source), dtype=np.int64)
+    votes = sparse.csr_array((ones, (target, view.y[source])), shape=shape)
+    asked = np.unique(target)
+    chosen = votes[asked].toarray().argmax(axis=1)
+    return float((chosen == view.y[asked]).mean())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from drgcn.audit.leaks.word_source import WordSource
+from drgcn.audit.leaks.words import WordSource
 from drgcn.data.splits import Mask
 
 

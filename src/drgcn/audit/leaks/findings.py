@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.leaks.feature_words import FeatureWords
-from drgcn.audit.leaks.label_words import ABBREVIATIONS, Expansions, LabelWords
-from drgcn.audit.leaks.predictor_finding import predictor_finding
-from drgcn.audit.leaks.telling_finding import telling_finding
-from drgcn.audit.leaks.text_index import TextIndex
-from drgcn.audit.leaks.word_leak_finding import word_leak_finding
-from drgcn.audit.texts.node_texts import NodeTexts
+from drgcn.audit.leaks.class_names import word_leak_finding
+from drgcn.audit.leaks.features import telling_finding
+from drgcn.audit.leaks.predictors import predictor_finding
+from drgcn.audit.leaks.words import ABBREVIATIONS, Expansions, FeatureWords, LabelWords, TextIndex
+from drgcn.audit.texts import NodeTexts
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How features, labels and parts of the split of several nodes become those of one."""
+"""Merging of nodes: features, labels, masks and edges of several become those of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from drgcn.audit.graph_view import GraphView
 from drgcn.audit.hygiene.features import zero_rows
+from drgcn.data.assemble import undirected
 from drgcn.data.features import Features
 from drgcn.data.splits import AnyLabels, Mask, Masks
 from drgcn.errors import InputError
@@ -123,3 +125,48 @@ def _word(label: Any, names: Sequence[str]) -> str:
     if np.ndim(label):
         return " ".join(names[number] for number in np.flatnonzero(label).tolist())
     return names[label] if label >= 0 else ""
+
+
+@dataclass(frozen=True)
+class EdgeAccount:
+    """Where the undirected edges of the old graph are.
+
+    Attributes:
+        before: Edges of the old graph.
+        after: Edges of the new graph.
+        inside: Edges between nodes that are one now.
+        repeated: Edges that now join the same two nodes as another one.
+        dropped: Edges of nodes that were dropped.
+    """
+
+    before: int
+    after: int
+    inside: int
+    repeated: int
+    dropped: int
+
+
+def merge_edges(
+    view: GraphView, place: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], EdgeAccount]:
+    """The edges between new nodes, in both directions, and where the others went.
+
+    Args:
+        view: The old graph.
+        place: The new number of each old node, -1 where it was dropped.
+    """
+    both = undirected(view.pairs, view.nodes).edge_index
+    once = both[:, both[0] < both[1]]
+    ends = place[once]
+    there = (ends >= 0).all(axis=0)
+    inside = there & (ends[0] == ends[1])
+    after = undirected(ends[:, there], int(place.max()) + 1).edge_index
+    left = after.shape[1] // 2
+    account = EdgeAccount(
+        before=once.shape[1],
+        after=left,
+        inside=int(inside.sum()),
+        repeated=int((there & ~inside).sum()) - left,
+        dropped=int((~there).sum()),
+    )
+    return after, account

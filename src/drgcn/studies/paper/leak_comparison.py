@@ -9,12 +9,18 @@ from typing import Final
 import numpy as np
 
 from drgcn.audit.graph_view import GraphView
+from drgcn.audit.leaks.class_names import LabelWordTable, label_word_table
 from drgcn.audit.leaks.combined_words import CombinedWords
-from drgcn.audit.leaks.feature_words import FeatureWords
-from drgcn.audit.leaks.label_words import ABBREVIATIONS, RULES, Expansions, LabelWords, Rule
-from drgcn.audit.leaks.text_index import TextIndex
-from drgcn.audit.leaks.word_leaks import LabelWordTable, label_word_table
-from drgcn.audit.leaks.word_source import WordSource
+from drgcn.audit.leaks.words import (
+    ABBREVIATIONS,
+    RULES,
+    Expansions,
+    FeatureWords,
+    LabelWords,
+    Rule,
+    TextIndex,
+    WordSource,
+)
 from drgcn.data import load
 from drgcn.studies.paper.leak_texts import LeakTexts
 from drgcn.studies.paper.published_leaks import published_leaks

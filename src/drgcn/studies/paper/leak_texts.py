@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from drgcn.audit.leaks.feature_names import read_feature_names
-from drgcn.audit.texts.node_texts import NodeTexts
+from drgcn.audit.leaks.words import read_feature_names
+from drgcn.audit.texts import NodeTexts
 from drgcn.errors import MissingDataError
 
 # Words of these papers were guessed from their features: as texts they would say nothing new.

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from drgcn.audit.leaks.label_words import ABBREVIATIONS
+from drgcn.audit.leaks.words import ABBREVIATIONS
 from drgcn.studies.paper.all_tables import paper_table_of
 
 #: The sets that have leak tables.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from drgcn.audit.refining.refined import Refined
+from drgcn.audit.refining.node_map import Refined
 from drgcn.data.loader import load
 from drgcn.errors import DrgcnWarning, InputError
 

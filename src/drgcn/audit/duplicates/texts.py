@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.audit.duplicates.exact import exact_duplicates
-from drgcn.audit.duplicates.minhash import similar_sets
-from drgcn.audit.duplicates.near import near_duplicates
-from drgcn.audit.duplicates.overlap_chance import log_chance
+from drgcn.audit.duplicates.chance import log_chance
+from drgcn.audit.duplicates.features import exact_duplicates, near_duplicates
+from drgcn.audit.duplicates.hashing import similar_sets
 from drgcn.audit.duplicates.pairs import DuplicatePairs
-from drgcn.audit.duplicates.text_words import checked_texts, pieces, plain_words, set_matrix
+from drgcn.audit.texts import split_words
+from drgcn.errors import InputError
 
 # Texts of at most so many different words are titles: a wrong letter costs them many words.
 _TITLE = 25
@@ -34,7 +36,7 @@ class TextDuplicates:
         texts: How many nodes have a text of five different telling words; the others are in no
             pair.
         threshold: The least Jaccard similarity of the words of a pair of long texts.
-        null_quantile: As in :class:`drgcn.audit.duplicates.near.NearDuplicates`, of words.
+        null_quantile: As in :class:`drgcn.audit.duplicates.features.NearDuplicates`, of words.
         expected_false: Expected number of false pairs in the whole dataset, at most.
     """
 
@@ -56,8 +58,8 @@ def text_duplicates(
     """Find texts with the same words, and titles with the same words but for some letters.
 
     Words are compared as sets, in lower case and without punctuation, stop words and numbers, with
-    the thresholds of :func:`drgcn.audit.duplicates.near.near_duplicates`. Titles, that is texts
-    of up to 25 different words, are compared by runs of three letters too. Such a pair needs a
+    the thresholds of :func:`~drgcn.audit.duplicates.features.near_duplicates`. Titles, texts of
+    up to 25 different words, are compared by runs of three letters too. Such a pair needs a
     similarity of 0.7 and, like every pair, more words in common than chance gives texts of their
     lengths. Texts of fewer than five words are left out: such phrases recur without any paper
     recurring.
@@ -124,3 +126,80 @@ def _best(pairs: npt.NDArray[np.int64], score: npt.NDArray[np.float64]) -> Dupli
     new = np.ones(len(pairs), dtype=np.bool_)
     new[1:] = (np.diff(pairs, axis=0) != 0).any(axis=1)
     return DuplicatePairs("text", pairs[new], score[new])
+
+
+# Far above any abstract; a whole library in one field is a mistake of the file.
+LONGEST = 1 << 26
+_ENDINGS = re.compile(r"(?<=[a-z]{3})(?:ations?|ings?|edly|ed|ies|es|s|ly)$")
+
+
+def checked_texts(texts: Sequence[str], nodes: int | None = None) -> tuple[str, ...]:
+    """The texts, once every one is a string of bearable length.
+
+    Raises:
+        InputError: If a text is something else (bytes, say), or there are too few or too many.
+    """
+    if isinstance(texts, str):
+        raise InputError("Expected one text per node; found a single text. Give a list of texts.")
+    for node, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"Expected texts as str; found {type(text).__name__} for node {node}. Decode "
+                "bytes first, and give an empty text where there is none."
+            )
+        if len(text) > LONGEST:
+            raise InputError(
+                f"Expected texts of at most {LONGEST:,} characters; found {len(text):,} for node "
+                f"{node}. Give its title and abstract, or its beginning."
+            )
+    if nodes is not None and len(texts) != nodes:
+        raise InputError(
+            f"Expected one text for each of {nodes} nodes; found {len(texts)}. Give an empty "
+            "text where there is none."
+        )
+    return tuple(texts)
+
+
+def plain_words(text: str, stem: bool = True) -> list[str]:
+    """Words in lower case without accents, punctuation, stop words and bare numbers.
+
+    Args:
+        text: A text; forms of one letter (ligatures, wide letters, accents) become one.
+        stem: Whether endings such as -s, -ed and -ing are cut off. Crude, and enough to compare.
+
+    Example:
+        >>> plain_words("The Na\u00efve-Bayes Classifiers")
+        ['naive', 'baye', 'classifier']
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    split = unicodedata.normalize("NFKD", text)
+    letters = "".join(letter for letter in split if not unicodedata.combining(letter))
+    words = [
+        word
+        for word in split_words(letters)
+        if word not in ENGLISH_STOP_WORDS and not word.isdecimal()
+    ]
+    return [_ENDINGS.sub("", word) for word in words] if stem else words
+
+
+def pieces(words: Iterable[str]) -> list[str]:
+    """Runs of three letters of the words with a blank on either side.
+
+    Words with one wrong letter share most of their pieces.
+    """
+    return [
+        padded[at : at + 3]
+        for padded in (f" {word} " for word in words)
+        for at in range(len(padded) - 2)
+    ]
+
+
+def set_matrix(parts: Sequence[Iterable[str]]) -> sparse.csr_array:
+    """Zeros and ones: which text has which word or piece; columns in alphabetical order."""
+    sets = [sorted(set(words)) for words in parts]
+    vocabulary = {word: column for column, word in enumerate(sorted(set().union(*sets)))}
+    indptr = np.cumsum([0, *map(len, sets)])
+    indices = np.array([vocabulary[word] for words in sets for word in words], dtype=np.int64)
+    ones = np.ones(len(indices), dtype=np.float32)
+    return sparse.csr_array((ones, indices, indptr), shape=(len(sets), len(vocabulary)))

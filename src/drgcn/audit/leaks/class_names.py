@@ -4,15 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.audit.leaks.label_word_row import LabelWordRow
-from drgcn.audit.leaks.label_words import ABBREVIATIONS, Expansions, LabelWords, Rule
-from drgcn.audit.leaks.word_source import WordSource
+from drgcn.audit.finding import Finding, Severity
+from drgcn.audit.leaks.words import ABBREVIATIONS, RULES, Expansions, LabelWords, Rule, WordSource
 from drgcn.data.splits import AnyLabels
 from drgcn.errors import InputError
+
+
+@dataclass(frozen=True)
+class LabelWordRow:
+    """One class.
+
+    Attributes:
+        name: The class as the data calls it.
+        words: What was looked for.
+        total: Nodes of the class.
+        readable: Those of them of which any words are known.
+        appeared: Those of them that carry the name of their class.
+        others: Labelled nodes of other classes.
+        elsewhere: Those of them that carry the name all the same.
+    """
+
+    name: str
+    words: str
+    total: int
+    readable: int
+    appeared: int
+    others: int
+    elsewhere: int
+
+    @property
+    def rate(self) -> float:
+        """Share of the class that carries its name; nodes without words count as not."""
+        return self.appeared / self.total if self.total else 0.0
+
+    @property
+    def rate_elsewhere(self) -> float:
+        """Share of the nodes of other classes that carry the name."""
+        return self.elsewhere / self.others if self.others else 0.0
+
 
 Flags = npt.NDArray[np.bool_]
 
@@ -24,7 +58,7 @@ class LabelWordTable:
     """How many nodes carry the name of their class.
 
     Attributes:
-        rule: What counts, see :meth:`drgcn.audit.leaks.label_words.LabelWords.found`.
+        rule: What counts, see :meth:`drgcn.audit.leaks.words.LabelWords.found`.
         rows: One per class whose name has words.
         skipped: Names of the other classes.
         carriers: Nodes that carry the name of (one of) their class(es).
@@ -159,3 +193,86 @@ def _members(y: AnyLabels, class_names: Sequence[str], nodes: int) -> Flags:
     if y.ndim == 2:
         return np.asarray(y != 0)
     return np.asarray(y[:, None] == np.arange(len(class_names)))
+
+
+_MUCH: Final = 0.05
+_SURPRISING: Final = 4.0
+_NAMED: Final = 5
+
+_DEFINITION: Final = (
+    "A node carries its label if {where} all words of its class's name (stemmed; or the name "
+    'written as one word). "Any" asks for one of the words, "in order" for the words one after '
+    "the other. Elsewhere: labelled nodes of other classes with the same words. A warning if the "
+    f"nodes that carry their label exceed by {100 * _MUCH:.0f} % of all what the rate in other "
+    f"classes would give, and by {_SURPRISING:g} deviations what shuffled labels would give."
+)
+
+
+def word_leak_finding(
+    name: str,
+    where: str,
+    source: WordSource,
+    y: AnyLabels,
+    class_names: Sequence[str],
+    expansions: Expansions = ABBREVIATIONS,
+) -> Finding:
+    """Count by all three rules.
+
+    Args:
+        name: Name of the finding.
+        where: Where the words stand, as in "its text has".
+        source: The words of the nodes.
+        y: Class numbers, or zeros and ones for several labels a node.
+        class_names: One name per class.
+        expansions: Names that are written out before they are looked for.
+    """
+    tables = {rule: label_word_table(source, y, class_names, rule, expansions) for rule in RULES}
+    first = tables["all"]
+    readable = int(source.readable.sum())
+    skipped = ", ".join(map(repr, first.skipped[:_NAMED])) or "none"
+    skipped += f" and {len(first.skipped) - _NAMED} more" * (len(first.skipped) > _NAMED)
+    silent = len(y) - readable
+    note = f" {silent:,} nodes have no words to look at." if silent else ""
+    note += f" Classes without words were left out: {skipped}." if first.skipped else ""
+    return Finding(
+        name=name,
+        severity=_severity(first) if readable else "note",
+        summary=f"{first.carriers:,} of {first.labelled:,} labelled nodes "
+        f"({100 * first.rate:.1f} %) carry all words of their class's name, "
+        f"{tables['any'].carriers:,} at least one." + note
+        if first.rows
+        else f"No class name has letters, so there are no words to look for: {skipped}.",
+        definition=_DEFINITION.format(where=where),
+        numbers={
+            **{f"carriers ({rule})": table.carriers for rule, table in tables.items()},
+            "labelled": first.labelled,
+            "nodes with words": readable,
+            "rate": first.rate,
+            "excess": first.excess,
+            "deviations above shuffled labels": first.surprise,
+            "skipped classes": list(first.skipped),
+        },
+        columns=("class", "words", "nodes", "with words", *_heads()),
+        rows=_rows(tables),
+    )
+
+
+def _severity(table: LabelWordTable) -> Severity:
+    if not table.rows:
+        return "note"
+    if table.excess >= _MUCH and table.surprise >= _SURPRISING:
+        return "warning"
+    return "note" if table.carriers else "fine"
+
+
+def _heads() -> list[str]:
+    shown: dict[Rule, str] = {"all": "all words", "any": "any word", "phrase": "in order"}
+    return [f"{shown[rule]}{end}" for rule in RULES for end in ("", " elsewhere")]
+
+
+def _rows(tables: dict[Rule, LabelWordTable]) -> tuple[tuple[str | int, ...], ...]:
+    rows = []
+    for same in zip(*(table.rows for table in tables.values()), strict=True):
+        counts = [count for row in same for count in (row.appeared, row.elsewhere)]
+        rows.append((same[0].name, same[0].words, same[0].total, same[0].readable, *counts))
+    return tuple(rows)

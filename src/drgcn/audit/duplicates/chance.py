@@ -1,4 +1,7 @@
-"""How similar rows get by chance: the similarity of rows whose columns know nothing of each other.
+"""Similarity by chance: equal rows, shared words, and rows with independent columns.
+
+Rows of two words are often equal, rows of twenty never: a threshold for all rows alike calls the
+short ones duplicates. So each pair is held against its own lengths too.
 
 If every column is permuted by itself, the frequencies of words and the values of features stay and
 everything else goes. Two rows are then sums of independent columns. Both similarities here reach a
@@ -25,13 +28,100 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from drgcn.audit.duplicates.feature_rows import filled
 from drgcn.data.features import Features
+
+_SAMPLE = 1 << 16
+
+
+def log_chance_of_equality(
+    rows: Features, nodes: npt.NDArray[np.int64], seed: int = 0
+) -> npt.NDArray[np.float64]:
+    """Upper bound of the log probability that another row equals each of some rows.
+
+    Of sparse rows: that a row with as many non-zero entries has them in the same columns (see
+    ``overlap_chance.log_chance``). Of dense ones: that independent columns all take the row's
+    values. A row of two frequent words, or of three yes or no columns, is often
+    equal to another without being the same.
+
+    Args:
+        rows: Checked rows, dense or CSR as their content has it.
+        nodes: The rows asked about.
+        seed: Seed of the sample of rows that frequencies are taken from.
+    """
+    if sparse.issparse(rows):
+        return log_chance(filled(rows), np.stack([nodes, nodes], axis=1))
+    sample = rows
+    if len(rows) > _SAMPLE:
+        chosen = np.random.default_rng(seed).choice(len(rows), _SAMPLE, replace=False)
+        sample = rows[np.sort(chosen)]
+    total = np.zeros(len(nodes))
+    for column in range(rows.shape[1]):
+        values = np.sort(sample[:, column])
+        asked = rows[nodes, column]
+        count = np.searchsorted(values, asked, "right") - np.searchsorted(values, asked)
+        # One more than was seen, since a value that no row of the sample has is possible still.
+        total += np.log((count + 1) / (len(values) + 1))
+    return total
+
+
+Floats = npt.NDArray[np.float64]
+
+_STEPS = 5
+_LARGEST = 40.0
+_CHUNK = 1 << 12
+
+
+def log_chance(words: sparse.csr_array, pairs: npt.NDArray[np.int64]) -> Floats:
+    """Upper bound of the log probability that a pair shares so many words or more.
+
+    Row A has its words; row B has b words, each word k with probability f_k b / m by itself,
+    where f_k is the share of rows with k and m the mean number of words. The bound is that of
+    the likelier of the two ways round. Rare words in common weigh more than common ones.
+
+    Args:
+        words: Bags of words, zeros and ones.
+        pairs: Pairs of rows, ``[P, 2]``.
+    """
+    sizes = np.diff(words.indptr).astype(np.float64)
+    frequency = np.bincount(words.indices, minlength=words.shape[1]) / max(words.shape[0], 1)
+    each = frequency / max(float(sizes.mean()), 1e-12) if len(sizes) else frequency
+    result = np.empty(len(pairs))
+    for at in range(0, len(pairs), _CHUNK):
+        a, b = pairs[at : at + _CHUNK].T
+        shared = np.asarray(words[a].multiply(words[b]).sum(axis=1)).ravel()
+        ways = (_bound(words[one], sizes[other], shared, each) for one, other in ((a, b), (b, a)))
+        result[at : at + _CHUNK] = np.maximum(*ways)
+    return result
+
+
+def _bound(rows: sparse.csr_array, sizes: Floats, shared: Floats, each: Floats) -> Floats:
+    count = rows.shape[0]
+    owner = np.repeat(np.arange(count), np.diff(rows.indptr))
+    probability = np.minimum(each[rows.indices] * sizes[owner], 1.0)
+
+    def per_row(values: Floats) -> Floats:
+        return np.bincount(owner, weights=values, minlength=count).astype(np.float64)
+
+    # Chernoff's bound holds at every scale: a few Newton steps need not end at the best one.
+    mean = np.maximum(per_row(probability), 1e-300)
+    scale = np.clip(np.log(np.maximum(shared, 1e-300) / mean), 0.0, _LARGEST)
+    best = np.zeros(count)
+    for _ in range(_STEPS):
+        grown = probability * np.exp(scale)[owner]
+        total = grown + 1 - probability
+        best = np.minimum(best, per_row(np.log(total)) - scale * shared)
+        tilted = grown / total
+        slope = shared - per_row(tilted)
+        curvature = np.maximum(per_row(tilted * (1 - tilted)), 1e-3)
+        scale = np.clip(scale + np.clip(slope / curvature, -3.0, 3.0), 0.0, _LARGEST)
+    return best
+
 
 Similarity = Literal["jaccard", "dice"]
 
-_STEPS = 13  # of halving an interval of length one: the threshold is exact to 0.0002
+_NULL_STEPS = 13  # of halving an interval of length one: the threshold is exact to 0.0002
 _CELLS = 1 << 20  # pairs of values looked at, all columns together
-_SAMPLE = 1 << 16
 _ROUNDING = 1e-12
 
 
@@ -112,7 +202,7 @@ class IndependenceNull:
         """
         allowed = np.log(expected) - np.log(max(pairs, 1.0))
         low, high = 0.0, 1.0
-        for _ in range(_STEPS):
+        for _ in range(_NULL_STEPS):
             middle = (low + high) / 2
             low, high = (low, middle) if self.log_tail(middle) <= allowed else (middle, high)
         return high if high < 1 else np.inf

@@ -1,19 +1,22 @@
-"""Pictures of an audit, drawn from its findings alone."""
+"""An audit as Markdown, or as one self-contained page with pictures."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from jinja2 import Environment
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import PARTS
-from drgcn.audit.report import AuditReport
+from drgcn.audit.report import SEVERITIES, AuditReport
 
 # Colour-blind safe (Okabe and Ito).
 _COLOURS = {"train": "#0072B2", "val": "#E69F00", "test": "#009E73"}
@@ -157,3 +160,67 @@ _DRAWN: dict[str, Callable[[Finding], Figure]] = {
     "features that give the class away": _telling,
     "simple predictors": _predictors,
 }
+
+
+_MARKDOWN_ROWS_SHOWN = 20
+
+
+def markdown_report(report: AuditReport) -> str:
+    """The facts, then the findings with their tables, worst first."""
+    lines = [f"# Audit of {report.dataset}", ""]
+    lines += [f"- {name}: {shown(value)}" for name, value in report.facts.items()]
+    for severity in SEVERITIES:
+        found = report.of(severity)
+        lines += ["", f"## {severity.capitalize()} ({len(found)})"] if found else []
+        for finding in found:
+            lines += ["", f"**{finding.name}**: {finding.summary}", "", finding.definition]
+            lines += ["", *_table(finding)] if finding.rows else []
+    return "\n".join(lines) + "\n"
+
+
+def shown(value: Any) -> str:
+    """A value as a reader wants it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return "-" if value is None else str(value)
+
+
+def _table(finding: Finding) -> list[str]:
+    rows = [finding.columns, ["---"] * len(finding.columns), *finding.rows[:_MARKDOWN_ROWS_SHOWN]]
+    lines = [f"| {' | '.join(_cell(value) for value in row)} |" for row in rows]
+    more = len(finding.rows) - _MARKDOWN_ROWS_SHOWN
+    return lines + ([f"\n{more:,} more rows."] if more > 0 else [])
+
+
+def _cell(value: Any) -> str:
+    # A bar would open another cell, a line end another row.
+    return " ".join(shown(value).replace("|", "\\|").split())
+
+
+_PAGE_ROWS_SHOWN = 50
+
+
+def html_report(report: AuditReport) -> str:
+    """The page: facts, findings with pictures and tables, worst first; nothing is fetched."""
+    template = resources.files("drgcn.audit").joinpath("report.html.jinja").read_text("utf-8")
+    environment = Environment(autoescape=True)
+    environment.filters["shown"] = shown
+    return environment.from_string(template).render(
+        report=report,
+        severities=SEVERITIES,
+        pictures=report_figures(report),
+        rows_shown=_PAGE_ROWS_SHOWN,
+    )
+
+
+def write_page(report: AuditReport, path: Path) -> Path:
+    """Writes the page; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html_report(report), encoding="utf-8")
+    return path

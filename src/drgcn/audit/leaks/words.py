@@ -1,0 +1,312 @@
+"""Words of class names, and the words that nodes have in their texts or features."""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from drgcn.audit.texts import split_words, stem, stemmed_words
+from drgcn.data.features import Features
+from drgcn.data.splits import Mask
+from drgcn.errors import InputError
+
+
+class WordSource(Protocol):
+    """Says of all nodes at once whether they have a word; words are stems."""
+
+    @property
+    def readable(self) -> Mask:
+        """The nodes of which any words are known."""
+
+    def has_word(self, stem: str) -> Mask:
+        """The nodes that have a word."""
+
+    def has_phrase(self, stems: Sequence[str]) -> Mask:
+        """The nodes that have words one directly after the other."""
+
+
+Rule = Literal["all", "any", "phrase"]
+RULES: Final[tuple[Rule, ...]] = ("all", "any", "phrase")
+Expansions = Mapping[str, str | Sequence[str]]
+
+# Names of research fields that are usually written as letters. A class called "AI" may still
+# mean something else: every table shows the words that were looked for.
+ABBREVIATIONS: Final[Expansions] = MappingProxyType(
+    {
+        "AI": "Artificial Intelligence",
+        "ML": "Machine Learning",
+        "IR": "Information Retrieval",
+        "DB": "Database",
+        "HCI": "Human Computer Interface",
+        "NLP": "Natural Language Processing",
+        "CV": "Computer Vision",
+    }
+)
+
+# They say nothing of a class, and texts often come without them.
+_GLUE: Final = frozenset(
+    (
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "by",
+        "for",
+        "from",
+        "in",
+        "of",
+        "on",
+        "or",
+        "the",
+        "to",
+        "with",
+    )
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class LabelWords:
+    """A class and how its name may be written.
+
+    Attributes:
+        name: The class as the data calls it.
+        forms: The ways to write it, each as words in lower case, not stemmed. None if the name
+            has no letters: there is nothing to look for then.
+    """
+
+    name: str
+    forms: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, name: str, expansions: Expansions = ABBREVIATIONS) -> LabelWords:
+        """The words of a name: cut at blanks, signs and ``aB``, or those of its expansion.
+
+        Args:
+            name: Name of a class, such as ``"Reinforcement_Learning"``.
+            expansions: How names are written out, one way or several.
+        """
+        if not isinstance(name, str):
+            raise InputError(
+                f"Expected class names to be strings; found {name!r}. Use str() on them."
+            )
+        written = expansions.get(name, name)
+        ways = [written] if isinstance(written, str) else list(written)
+        forms = (tuple(_words(way)) for way in ways)
+        return cls(name, tuple(dict.fromkeys(form for form in forms if any(map(_telling, form)))))
+
+    def __str__(self) -> str:
+        return " / ".join(" ".join(form) for form in self.forms)
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """The stems that ``"any"`` looks for: each word, and all of them written as one."""
+        words = {word for form in self.forms for word in form if _telling(word)}
+        return frozenset(map(stem, words | {"".join(form) for form in self.forms}))
+
+    def found(self, source: WordSource, rule: Rule) -> Mask:
+        """The nodes that carry the name.
+
+        Args:
+            source: Where to look.
+            rule: ``"all"``: every word but "of", "and" and the like, anywhere. ``"any"``: one
+                of these words that has a letter. ``"phrase"``: all words in order, with nothing
+                between them. The name written as one word ("casebased") counts under all three,
+                since texts lose their hyphens.
+        """
+        if rule not in RULES:
+            raise InputError(f"Expected rule to be one of {', '.join(RULES)}; found {rule!r}.")
+        none = np.zeros_like(source.readable)
+        if rule == "any":
+            return _union((source.has_word(word) for word in sorted(self.stems)), none)
+        return _union((_carried(form, source, rule) for form in self.forms), none)
+
+
+def _carried(form: tuple[str, ...], source: WordSource, rule: Rule) -> Mask:
+    as_one = source.has_word(stem("".join(form)))
+    if rule == "phrase":
+        return as_one | source.has_phrase([stem(word) for word in form])
+    words = [stem(word) for word in form if word not in _GLUE]
+    return as_one | np.all([source.has_word(word) for word in words], axis=0)
+
+
+def _union(masks: Iterable[Mask], none: Mask) -> Mask:
+    return np.any([none, *masks], axis=0)
+
+
+def _words(name: str) -> list[str]:
+    return split_words(_CAMEL.sub(" ", unicodedata.normalize("NFKC", name)))
+
+
+def _telling(word: str) -> bool:
+    return word not in _GLUE and any(letter.isalpha() for letter in word)
+
+
+class TextIndex:
+    """Stemmed words of texts (see :class:`drgcn.audit.leaks.words.WordSource`).
+
+    Args:
+        texts: One text per node; ``None`` or a text without words where there is none.
+        nodes: How many nodes there are.
+
+    Raises:
+        InputError: If there is not one text per node.
+    """
+
+    def __init__(self, texts: Sequence[str | None], nodes: int) -> None:
+        if isinstance(texts, str) or len(texts) != nodes:
+            found = "a single string" if isinstance(texts, str) else f"{len(texts)} texts"
+            raise InputError(
+                f"Expected one text for each of {nodes} nodes; found {found}. Give an empty text "
+                "to nodes that have none."
+            )
+        self._texts: list[str] = []
+        index: defaultdict[str, list[int]] = defaultdict(list)
+        for node, text in enumerate(texts):
+            if not isinstance(text, str | None):
+                raise InputError(
+                    f"Expected the text of node {node} to be a string; found "
+                    f"{type(text).__name__}. Give an empty text to nodes that have none."
+                )
+            stems = stemmed_words(text or "")
+            # Blanks at both ends, so that a phrase is found at whole words only.
+            self._texts.append(f" {' '.join(stems)} ")
+            for word in set(stems):
+                index[word].append(node)
+        self._index = dict(index)
+
+    @property
+    def readable(self) -> Mask:
+        """The nodes whose text has at least one word."""
+        return np.array([not text.isspace() for text in self._texts], dtype=np.bool_)
+
+    def has_word(self, stem: str) -> Mask:
+        """The nodes with a word in their text."""
+        mask = np.zeros(len(self._texts), dtype=np.bool_)
+        mask[self._index.get(stem, [])] = True
+        return mask
+
+    def has_phrase(self, stems: Sequence[str]) -> Mask:
+        """The nodes with words in their text one directly after the other."""
+        mask = np.zeros(len(self._texts), dtype=np.bool_)
+        if stems:
+            wanted = f" {' '.join(stems)} "
+            rarest = min((self._index.get(stem, []) for stem in stems), key=len)
+            mask[[node for node in rarest if wanted in self._texts[node]]] = True
+        return mask
+
+
+class FeatureWords:
+    """Words of a node's features (see :class:`drgcn.audit.leaks.words.WordSource`).
+
+    A node has a word if a column whose name contains it is not zero. Order is known only within
+    a column's name, as in columns named after two words.
+
+    Args:
+        x: Features, an array or a ``scipy.sparse.csr_array``.
+        names: One name per column; ``None`` or ``""`` where it is not known.
+
+    Raises:
+        InputError: If there is not one name per column.
+    """
+
+    def __init__(self, x: Features, names: Sequence[str | None]) -> None:
+        if isinstance(names, str) or len(names) != x.shape[1]:
+            found = "a single string" if isinstance(names, str) else f"{len(names)} names"
+            raise InputError(
+                f"Expected one name for each of {x.shape[1]} feature columns; found {found}. "
+                "Give None to columns whose word is not known."
+            )
+        self._columns = sparse.csc_array(x)
+        self._names: list[str] = []
+        index: defaultdict[str, list[int]] = defaultdict(list)
+        for column, name in enumerate(names):
+            if not isinstance(name, str | None):
+                raise InputError(
+                    f"Expected the name of column {column} to be a string; found "
+                    f"{type(name).__name__}. Give None to columns whose word is not known."
+                )
+            stems = stemmed_words(name or "")
+            self._names.append(f" {' '.join(stems)} ")
+            for word in set(stems):
+                index[word].append(column)
+        self._index = dict(index)
+
+    @property
+    def readable(self) -> Mask:
+        """The nodes with at least one column that is named and not zero."""
+        return self._any([i for i, name in enumerate(self._names) if not name.isspace()])
+
+    def columns(self, stem: str) -> list[int]:
+        """The columns whose name contains a word."""
+        return list(self._index.get(stem, []))
+
+    def has_word(self, stem: str) -> Mask:
+        """The nodes with a word among their features."""
+        return self._any(self.columns(stem))
+
+    def has_phrase(self, stems: Sequence[str]) -> Mask:
+        """The nodes with a column whose name has these words one after the other."""
+        if not stems:
+            return self._any([])
+        wanted = f" {' '.join(stems)} "
+        return self._any([c for c in self.columns(stems[0]) if wanted in self._names[c]])
+
+    def _any(self, columns: list[int]) -> Mask:
+        chosen = self._columns[:, columns]
+        mask = np.zeros(self._columns.shape[0], dtype=np.bool_)
+        mask[chosen.indices[chosen.data != 0]] = True
+        return mask
+
+
+def read_feature_names(path: str | PathLike[str]) -> tuple[str | None, ...]:
+    """The word of every column, ``None`` where it is not known for sure.
+
+    The file is a CSV table with the columns ``dim`` (the feature column, from 0, each one once)
+    and ``word`` (or ``top_surface_word``). Where it has a column ``confident``, words of rows
+    with a 0 there were only guessed, and are left out.
+
+    Raises:
+        InputError: If the file is something else.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"the feature names in {path} cannot be read: {error}") from None
+    head = list(rows[0]) if rows else []
+    key = next((key for key in ("word", "top_surface_word") if key in head), None)
+    if key is None or "dim" not in head:
+        raise InputError(
+            f"{path}: expected a CSV table with the columns dim and word; found "
+            f"{', '.join(map(str, head)) or 'no rows'}"
+        )
+    names: dict[int, str | None] = {}
+    for number, row in enumerate(rows, 2):
+        dim = row["dim"]
+        if not isinstance(dim, str) or not dim.isdecimal() or int(dim) in names:
+            raise InputError(
+                f"{path}, line {number}: expected dim to be a column that was not named yet; "
+                f"found {dim!r}"
+            )
+        sure = row.get("confident", "1") != "0"
+        names[int(dim)] = row[key] if sure and row[key] else None
+    if sorted(names) != list(range(len(names))):
+        raise InputError(
+            f"{path}: expected the feature columns 0 to {len(names) - 1}, each once; found "
+            "others: give a row without a word to columns that have none"
+        )
+    return tuple(names[dim] for dim in range(len(names)))

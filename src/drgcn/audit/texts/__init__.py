@@ -1,1 +1,0 @@
-"""The texts of nodes, and features made from them."""
