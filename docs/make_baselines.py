@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 
 from drgcn.baselines import METHODS, baseline_records, method
-from drgcn.baselines.record import BaselineRecord, SeedResult
-from drgcn.baselines.running import plain_settings
-from drgcn.baselines.summary import Summary
+from drgcn.baselines.run import BaselineRecord, SeedResult, Summary, plain_settings
 from drgcn.studies.paper.all_tables import paper_table_of
 
 ROOT = Path(__file__).parent.parent

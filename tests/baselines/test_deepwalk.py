@@ -7,9 +7,8 @@ import torch
 from scipy import sparse
 
 from drgcn.baselines import DeepWalk
-from drgcn.baselines.random_walks import random_walks
-from drgcn.baselines.seen_graph import SeenGraph, seeded
-from drgcn.baselines.skip_gram import skip_gram_loss
+from drgcn.baselines.base import SeenGraph, seeded
+from drgcn.baselines.deepwalk import random_walks, skip_gram_loss
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 

@@ -5,8 +5,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drgcn.baselines import IterativeClassification
-from drgcn.baselines.label_relations import LabelRelations
-from drgcn.baselines.seen_graph import seeded
+from drgcn.baselines.base import seeded
+from drgcn.baselines.ica import LabelRelations
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 

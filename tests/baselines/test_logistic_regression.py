@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from drgcn.baselines.logistic_regression import logistic_regression
+from drgcn.baselines.base import logistic_regression
 from drgcn.errors import DrgcnWarning
 
 

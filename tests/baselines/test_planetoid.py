@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from drgcn.baselines import Planetoid, PlanetoidI
-from drgcn.baselines.context_loss import context_loss
-from drgcn.baselines.context_pairs import label_pairs, window_pairs
-from drgcn.baselines.seen_graph import SeenGraph, seeded
+from drgcn.baselines.base import SeenGraph, seeded
+from drgcn.baselines.planetoid import context_loss, label_pairs, window_pairs
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from drgcn.baselines import METHODS, baseline_records, method, run_baseline
-from drgcn.baselines.running import plain_settings
+from drgcn.baselines.run import plain_settings
 from drgcn.data import load
 
 SETS = ("cora", "citeseer", "pubmed")

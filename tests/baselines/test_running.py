@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from drgcn.baselines import LabelPropagation, Prediction, baseline_records, run_baseline
-from drgcn.baselines.record import BaselineRecord
-from drgcn.baselines.summary import Summary
+from drgcn.baselines.run import BaselineRecord, Summary
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
 

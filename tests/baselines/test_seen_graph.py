@@ -13,7 +13,7 @@ from drgcn.baselines import (
     SemiEmbedding,
     method,
 )
-from drgcn.baselines.seen_graph import SeenGraph, seeded
+from drgcn.baselines.base import SeenGraph, seeded
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 

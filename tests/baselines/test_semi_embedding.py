@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.baselines import SemiEmbedding
-from drgcn.baselines.margin_loss import margin_loss
+from drgcn.baselines.semiemb import margin_loss
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from drgcn.baselines import METHODS, DeepWalk, LabelPropagation, SemiEmbedding
-from drgcn.baselines.record import BaselineRecord
-from drgcn.baselines.record import SeedResult as BaselineSeed
-from drgcn.baselines.record import identity as baseline_identity
-from drgcn.baselines.running import plain_settings
+from drgcn.baselines.run import BaselineRecord, plain_settings
+from drgcn.baselines.run import SeedResult as BaselineSeed
+from drgcn.baselines.run import identity as baseline_identity
 from drgcn.data import load, names
 from drgcn.data.catalog import describe
 from drgcn.errors import MissingDataError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drgcn.baselines.record import BaselineRecord
+from drgcn.baselines.run import BaselineRecord
 from drgcn.recommend.model.train_settings import TrainSettings
 from drgcn.recommend.study.study_record import StudyRecord, packed, unpacked
 from drgcn.studies.advice.evidence import dumps as dump_evidence

@@ -20,9 +20,8 @@ from drgcn.baselines import (
     PlanetoidI,
     SemiEmbedding,
 )
-from drgcn.baselines.baseline import Baseline
-from drgcn.baselines.planetoid_net import PlanetoidNet
-from drgcn.baselines.seen_graph import SeenGraph, seeded
+from drgcn.baselines.base import Baseline, SeenGraph, seeded
+from drgcn.baselines.planetoid import PlanetoidNet
 from drgcn.nn import GCN
 from drgcn.recommend.model import TrainSettings, build_lightgcn, build_sage, embed_all, train
 from drgcn.recommend.synthetic import generate_astar

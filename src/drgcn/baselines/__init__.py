@@ -4,17 +4,14 @@ Each is a dataclass whose fields are its settings, with ``predict(data, seed)`` 
 nodes. :func:`run_baseline` runs one over seeds and writes records.
 """
 
-from drgcn.baselines.baseline import Baseline
+from drgcn.baselines.base import Baseline, Prediction
 from drgcn.baselines.deepwalk import DeepWalk
-from drgcn.baselines.iterative_classification import IterativeClassification
+from drgcn.baselines.ica import IterativeClassification
 from drgcn.baselines.label_propagation import LabelPropagation
-from drgcn.baselines.manifold_regularization import ManifoldRegularization
-from drgcn.baselines.methods import METHODS, method
+from drgcn.baselines.manireg import ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.record import BaselineRecord, baseline_records
-from drgcn.baselines.running import run_baseline
-from drgcn.baselines.semi_embedding import SemiEmbedding
+from drgcn.baselines.run import METHODS, BaselineRecord, baseline_records, method, run_baseline
+from drgcn.baselines.semiemb import SemiEmbedding
 
 __all__ = [
     "METHODS",

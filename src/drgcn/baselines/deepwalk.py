@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.baselines.checks import expect_at_least
-from drgcn.baselines.logistic_regression import logistic_regression
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.random_walks import random_walks
-from drgcn.baselines.seen_graph import SeenGraph, seeded
-from drgcn.baselines.skip_gram import skip_gram_loss
+from drgcn.baselines.base import (
+    Prediction,
+    SeenGraph,
+    expect_at_least,
+    logistic_regression,
+    seeded,
+)
 from drgcn.errors import InputError
 
 
@@ -33,7 +35,7 @@ class DeepWalk:
         channels: Size of a vector: 128, as there (d).
         negatives: Negatives of each pair: 5, the default of word2vec (Mikolov et al., 2013).
         shared_negatives: How many the pairs of a walk share, see
-            :func:`~drgcn.baselines.skip_gram.skip_gram_loss`; ours.
+            :func:`~drgcn.baselines.deepwalk.skip_gram_loss`; ours.
         batch_size: Walks in a step; ours.
         lr: Learning rate of Adam, falling to zero in a straight line as word2vec's does; ours.
         inverse_penalty: ``C`` of scikit-learn's logistic regression: 1, its default, which the
@@ -112,3 +114,76 @@ class DeepWalk:
     def _starts(self, nodes: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Every node once, in a new order, in batches."""
         return torch.randperm(nodes, generator=generator).split(self.batch_size)
+
+
+def skip_gram_loss(
+    inner: Tensor,
+    outer: Tensor,
+    walks: Tensor,
+    negatives: Tensor,
+    *,
+    window: int,
+    per_pair: float,
+) -> Tensor:
+    r"""The loss of word2vec over all pairs of nodes that are near each other in a walk.
+
+    For each pair :math:`(v, c)` at a distance of at most ``window`` places
+
+    .. math::
+        -\log \sigma(\mathbf{u}_v \cdot \mathbf{w}_c)
+        - \sum_{k} \log \sigma(-\mathbf{u}_v \cdot \mathbf{w}_{n_k}),
+
+    summed over pairs, with ``per_pair`` negatives :math:`n_k` in expectation. word2vec draws
+    new ones for each pair; here the pairs of a walk share theirs, each with the weight that
+    gives the same expected loss. That turns all pairs of a walk into one small product.
+
+    Args:
+        inner: Vectors :math:`\mathbf{u}` of nodes as centres ``[nodes, d]``.
+        outer: Vectors :math:`\mathbf{w}` of nodes as contexts ``[nodes, d]``.
+        walks: Nodes ``[walks, length]``.
+        negatives: Drawn nodes ``[walks, drawn]``.
+        window: Greatest distance of a pair.
+        per_pair: Number of negatives that a pair counts with.
+
+    Returns:
+        The sum over all pairs.
+    """
+    centres = F.embedding(walks, inner)
+    near = torch.bmm(centres, F.embedding(walks, outer).transpose(1, 2))
+    far = torch.bmm(centres, F.embedding(negatives, outer).transpose(1, 2))
+    place = torch.arange(walks.size(1))
+    distance = (place[:, None] - place).abs()
+    paired = ((distance > 0) & (distance <= window)).to(inner.dtype)
+    positive = (F.softplus(-near) * paired).sum()
+    # A centre at the end of a walk has fewer contexts, and so fewer negatives.
+    weight = paired.sum(dim=1) * (per_pair / negatives.size(1))
+    return positive + (F.softplus(far) * weight[:, None]).sum()
+
+
+def random_walks(
+    adjacency: sparse.csr_array, starts: Tensor, length: int, generator: torch.Generator
+) -> Tensor:
+    """Nodes visited by walks that go to a uniformly drawn neighbour at every step.
+
+    Args:
+        adjacency: Who is whose neighbour.
+        starts: First node of each walk ``[walks]``.
+        length: Number of nodes in a walk, the first included.
+        generator: Where the draws come from.
+
+    Returns:
+        Nodes ``[walks, length]``. A walk that starts at a node without neighbours stays there.
+    """
+    first = torch.from_numpy(adjacency.indptr).long()
+    neighbours = torch.from_numpy(adjacency.indices).long()
+    degrees = first.diff()
+    walks = torch.empty(len(starts), length, dtype=torch.long)
+    walks[:, 0] = now = starts
+    for step in range(1, length):
+        drawn = torch.rand(len(starts), generator=generator, dtype=torch.float64)
+        place = first[now] + (drawn * degrees[now]).long()
+        alone = degrees[now] == 0
+        # A place beyond the last entry is read only for nodes that stay where they are.
+        now = torch.where(alone, now, neighbours[place.clamp(max=len(neighbours) - 1)])
+        walks[:, step] = now
+    return walks

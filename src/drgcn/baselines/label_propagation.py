@@ -12,8 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from torch_geometric.data import Data
 
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.seen_graph import SeenGraph
+from drgcn.baselines.base import Prediction, SeenGraph
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,8 @@ def baselines(
 
     Example: drgcn baselines cora --method label-propagation --method ica
     """
-    from drgcn.baselines.methods import METHODS
-    from drgcn.baselines.methods import method as of_name
-    from drgcn.baselines.running import run_baseline
-    from drgcn.baselines.summary import Summary
+    from drgcn.baselines.run import METHODS, Summary, run_baseline
+    from drgcn.baselines.run import method as of_name
     from drgcn.data import load
 
     use_threads(threads)

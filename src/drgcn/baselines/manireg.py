@@ -10,9 +10,7 @@ import torch
 from scipy import linalg, sparse
 from torch_geometric.data import Data
 
-from drgcn.baselines.checks import expect_positive
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.seen_graph import SeenGraph
+from drgcn.baselines.base import Prediction, SeenGraph, expect_positive
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,7 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.baselines.checks import expect_at_least, expect_positive
-from drgcn.baselines.margin_loss import margin_loss
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.seen_graph import SeenGraph, seeded
+from drgcn.baselines.base import Prediction, SeenGraph, expect_at_least, expect_positive, seeded
 from drgcn.nn import SparseMatrix
 
 
@@ -102,3 +99,23 @@ def _edges(adjacency: sparse.csr_array) -> Tensor:
     """Each edge once ``[2, edges]``."""
     upper = sparse.coo_array(sparse.triu(adjacency))
     return torch.stack([torch.from_numpy(end).long() for end in upper.coords])
+
+
+def margin_loss(vectors: Tensor, near: Tensor, far: Tensor, margin: float) -> Tensor:
+    r"""The loss of Hadsell et al. (2006) that SemiEmb uses: for neighbours
+    :math:`\|\mathbf{h}_i - \mathbf{h}_j\|^2`, for others
+    :math:`\max(0, m - \|\mathbf{h}_i - \mathbf{h}_j\|)^2`, each a mean over its pairs.
+
+    Args:
+        vectors: One row per node ``[nodes, d]``.
+        near: Pairs of neighbours ``[2, pairs]``.
+        far: Pairs of other nodes ``[2, pairs]``.
+        margin: Distance :math:`m` beyond which nodes are let be.
+    """
+    apart = F.embedding(near[0], vectors) - F.embedding(near[1], vectors)
+    pulled = (apart * apart).sum(dim=1)
+    apart = F.embedding(far[0], vectors) - F.embedding(far[1], vectors)
+    # The root has no slope at zero: a node drawn with itself is left out by the small number.
+    distance = ((apart * apart).sum(dim=1) + 1e-12).sqrt()
+    pushed = (margin - distance).clamp(min=0) ** 2
+    return (pulled.sum() + pushed.sum()) / max(near.size(1), 1)

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy import sparse
 from torch_geometric.data import Data
 
-from drgcn.baselines.checks import expect_at_least, expect_positive
-from drgcn.baselines.label_relations import LabelRelations
-from drgcn.baselines.logistic_regression import logistic_regression
-from drgcn.baselines.prediction import Prediction
-from drgcn.baselines.seen_graph import SeenGraph, seeded
+from drgcn.baselines.base import (
+    Prediction,
+    SeenGraph,
+    expect_at_least,
+    expect_positive,
+    logistic_regression,
+    seeded,
+)
 from drgcn.errors import InputError
 
 _AGGREGATES = ("count", "share")
@@ -91,3 +95,56 @@ class IterativeClassification:
         weight, bias = logistic_regression(both, y, penalty, seen.classes)
         width = x.shape[1]
         return LabelRelations(neighbours, x @ weight[:width] + bias, weight[width:], labels)
+
+
+Numbers = npt.NDArray[np.float64]
+Nodes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRelations:
+    """Scores of a node that are linear in the labels of its neighbours.
+
+    Attributes:
+        neighbours: How much each neighbour counts.
+        own: The part of the scores that never changes ``[nodes, classes]``.
+        of_label: What a neighbour of each class adds to them ``[classes, classes]``.
+        labels: The first guess ``[nodes]``.
+    """
+
+    neighbours: sparse.csr_array
+    own: Numbers
+    of_label: Numbers
+    labels: Nodes
+
+    def one_by_one(self, order: Nodes, rounds: int) -> Nodes:
+        """Labels after going over the nodes of ``order``; each change counts at once."""
+        labels = self.labels.copy()
+        first, col = self.neighbours.indptr, self.neighbours.indices
+        value = self.neighbours.data
+        for _ in range(rounds):
+            for node in order:
+                begin, end = first[node], first[node + 1]
+                part = value[begin:end] @ self.of_label[labels[col[begin:end]]]
+                labels[node] = (self.own[node] + part).argmax()
+        return labels
+
+    def at_once(self, nodes: Nodes, rounds: int) -> Nodes:
+        """Labels after rounds in which all ``nodes`` change together."""
+        labels = self.labels.copy()
+        for _ in range(rounds):
+            labels[nodes] = self._scores(labels)[nodes].argmax(axis=1)
+        return labels
+
+    def scores(self, labels: Nodes) -> torch.Tensor:
+        """Scores of which each node's label has the highest.
+
+        Labels of the last round count, not what neighbours have come to say since.
+        """
+        scores = self._scores(labels)
+        scores = scores - scores.max(axis=1, keepdims=True)
+        scores[np.arange(len(labels)), labels] = 1.0
+        return torch.from_numpy(scores)
+
+    def _scores(self, labels: Nodes) -> Numbers:
+        return self.own + (self.neighbours @ np.eye(len(self.of_label))[labels]) @ self.of_label

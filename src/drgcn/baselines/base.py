@@ -1,17 +1,78 @@
-"""What a baseline may look at: graph, features, and the labels of training and validation."""
+"""Common parts of the baselines: the graph they see, predictions, logistic regression."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Scores of classes, and what was chosen on validation to get them.
+
+    Attributes:
+        scores: One row per node, one column per class ``[nodes, classes]``; the highest counts.
+        chosen: Settings that were picked by validation accuracy, by name; empty if none was.
+    """
+
+    scores: Tensor
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+class Baseline(Protocol):
+    """A method that classifies nodes; its fields are its settings.
+
+    Attributes:
+        name: What it is called on the command line and in records.
+        row: Its row in the paper's table.
+        scaling: What to give :func:`drgcn.load` as ``normalize``.
+        deterministic: Whether the seed changes nothing.
+    """
+
+    name: ClassVar[str]
+    row: ClassVar[str]
+    scaling: ClassVar[str]
+    deterministic: ClassVar[bool]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def predict(self, data: Data, seed: int = 0) -> Prediction:
+        """Scores for all nodes, from training labels; validation serves for choosing alone."""
+        ...
+
+
+def expect_at_least(least: int, settings: object, *names: str) -> None:
+    """Refuses settings that are no whole numbers, or too small."""
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(
+                f"Expected {name} of {type(settings).__name__} to be a whole number from {least} "
+                f"on; found {value!r}. Change it."
+            )
+
+
+def expect_positive(settings: object, *names: str) -> None:
+    """Refuses settings that are not numbers above zero, or lists of such numbers."""
+    for name in names:
+        value = getattr(settings, name)
+        values = value if isinstance(value, tuple) else (value,)
+        if not values or not all(isinstance(one, int | float) and one > 0 for one in values):
+            raise InputError(
+                f"Expected {name} of {type(settings).__name__} to be above zero; found {value!r}. "
+                f"Change it."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +180,49 @@ def seeded(seed: int) -> torch.Generator:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"Expected a seed that is a whole number from 0 on; found {seed!r}.")
     return torch.Generator().manual_seed(seed)
+
+
+_STEPS = 1000
+Numbers = npt.NDArray[np.float64]
+
+
+def logistic_regression(
+    x: sparse.csr_array | Numbers,
+    y: npt.NDArray[np.int64],
+    inverse_penalty: float,
+    classes: int,
+) -> tuple[Numbers, Numbers]:
+    """Fits scikit-learn's regression with an L2 penalty.
+
+    Args:
+        x: One row per labelled node.
+        y: Their classes.
+        inverse_penalty: scikit-learn's ``C``.
+        classes: Number of classes; those that no node has get a score of minus infinity.
+
+    Returns:
+        Weights ``[features, classes]`` and biases ``[classes]``.
+    """
+    model = LogisticRegression(C=inverse_penalty, max_iter=_STEPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            model.fit(x, y)
+        except ConvergenceWarning:
+            warnings.warn(
+                f"a logistic regression has not come to an end in {_STEPS:,} steps; scale the "
+                f"features (normalize='standard') for one that does",
+                DrgcnWarning,
+                stacklevel=3,
+            )
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(x, y)
+    weight = np.zeros((x.shape[1], classes))
+    bias = np.full(classes, -np.inf)
+    if len(model.classes_) == 2:  # scikit-learn keeps one row of weights for two classes
+        weight[:, model.classes_[1]] = model.coef_[0]
+        bias[model.classes_] = 0.0, model.intercept_[0]
+    else:
+        weight[:, model.classes_] = model.coef_.T
+        bias[model.classes_] = model.intercept_
+    return weight, bias
