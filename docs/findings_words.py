@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drgcn.studies.paper.all_tables import paper_tables
+from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.records import RunRecord
 from drgcn.studies.report.contents import contents
 from drgcn.studies.report.gate_tests import GateTest, gate_tests
-from drgcn.studies.run_record import RunRecord
 
 
 def findings_list(records: Sequence[RunRecord], folder: Path) -> str:

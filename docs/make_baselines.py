@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drgcn.baselines import METHODS, baseline_records, method
 from drgcn.baselines.run import BaselineRecord, SeedResult, Summary, plain_settings
-from drgcn.studies.paper.all_tables import paper_table_of
+from drgcn.studies.paper.page import paper_table_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "baselines.md"

@@ -14,29 +14,29 @@ from astar_job_words import recall_table, speed_words
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
 from findings_words import findings_list, sure_words
 from growth_figure import growth_figure
-
-from drgcn.studies.advice.evidence import gather
-from drgcn.studies.gain.feature_measures import FILE as MEASURES
-from drgcn.studies.gain.feature_measures import load_measures
-from drgcn.studies.gain.figure import gain_figure
-from drgcn.studies.gain.study import study
-from drgcn.studies.gain.tables import cell_table, correlation_table
-from drgcn.studies.gain.words import (
+from pages.asgcn_quirks import quirk_table, variance_words
+from pages.gain import (
+    cell_table,
     claim_words,
     control_words,
+    correlation_table,
+    gain_figure,
     low_k_disc_words,
     low_k_words,
     size_words,
     stuck_words,
 )
-from drgcn.studies.paper.all_tables import paper_table_of
-from drgcn.studies.paper.k_table import paper_k_table
+from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
+
+from drgcn.studies.advice.evidence import gather
+from drgcn.studies.advice.feature_numbers import FILE as MEASURES
+from drgcn.studies.advice.feature_numbers import load_measures
+from drgcn.studies.advice.gain import study
+from drgcn.studies.experiment import MODELS, unusual
+from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.paper.published import RESULTS
-from drgcn.studies.paper.standings import reached_words, standings
-from drgcn.studies.paper.tables import paper_table
-from drgcn.studies.recipes import MODELS, unusual
+from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.figures import Rows, comparison_figure, save_figure
-from drgcn.studies.report.quirk_table import quirk_table, variance_words
 from drgcn.studies.report.tables import (
     GATES,
     gate_groups,
@@ -45,8 +45,7 @@ from drgcn.studies.report.tables import (
     search_table,
     variant_table,
 )
-from drgcn.studies.reproduce.suite_record import suites_in
-from drgcn.studies.run_record import RunRecord, load_records
+from drgcn.studies.reproduce.outcomes import suites_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = (

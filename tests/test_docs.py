@@ -50,7 +50,7 @@ def test_tables_are_those_of_the_records(monkeypatch):
 
 
 def test_the_picture_shows_every_gate_once(monkeypatch):
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.records import load_records
 
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     from make_tables import comparison_panels
@@ -78,8 +78,8 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_every_recorded_seed_was_run_to_the_protocol():
-    from drgcn.studies.recipes import recipe
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.experiment import recipe
+    from drgcn.studies.records import load_records
 
     records = load_records(ROOT / "results") + load_records(ROOT / "results" / "search")
     assert records

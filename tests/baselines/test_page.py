@@ -3,7 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drgcn.studies.paper.all_tables import paper_table_of
+from drgcn.studies.paper.page import paper_table_of
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "make_baselines.py"
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import drgcn.cli
 from drgcn.cli.writable import use_folder
 from drgcn.errors import DrgcnError
-from drgcn.studies.recipes import recipe
+from drgcn.studies.experiment import recipe
 
 from ..training.graphs import several
 

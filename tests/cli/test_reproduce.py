@@ -11,16 +11,16 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.errors import DrgcnError
-from drgcn.studies.reproduce import process_runner, request, suite
-from drgcn.studies.reproduce.failure import failures_in
-from drgcn.studies.reproduce.job_report import JobReport
-from drgcn.studies.reproduce.suite_record import suites_in
-from drgcn.studies.run_record import load_records
+from drgcn.studies.records import load_records
+from drgcn.studies.reproduce import plan as request
+from drgcn.studies.reproduce import processes as process_runner
+from drgcn.studies.reproduce import suite
+from drgcn.studies.reproduce.outcomes import JobReport, failures_in, suites_in
 
 from ..studies.reproduce.small_plan import cell, experiment, table_of, without_times
 
 multiprocessing.get_context("forkserver").set_forkserver_preload(
-    ["drgcn.studies.reproduce.worker"]
+    ["drgcn.studies.reproduce.processes"]
 )
 
 
@@ -207,7 +207,7 @@ def test_ctrl_c_has_exit_code_130_also_before_the_first_job(call, monkeypatch, t
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drgcn.studies.reproduce.stock.take_stock", interrupted)
+    monkeypatch.setattr("drgcn.studies.reproduce.status.take_stock", interrupted)
     code, _, error = call("small")
     assert code == 130
     assert error == "interrupted; run the same command again to go on\n"

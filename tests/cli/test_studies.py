@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import drgcn.cli
 from drgcn.errors import DrgcnError
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.paper.all_tables import NAMES, paper_tables
+from drgcn.studies.paper.page import NAMES, paper_tables
 
 PAGE = """
 title = "mine"

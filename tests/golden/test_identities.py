@@ -25,10 +25,9 @@ from drgcn.recommend.synthetic.counter_hash import hash64
 from drgcn.recommend.synthetic.counter_hash import stream_key as synthetic_key
 from drgcn.recommend.synthetic.streams import Stream
 from drgcn.streams import call_key, mix, random_16bit, random_uniform, step_key, stream_key
-from drgcn.studies.experiment import Experiment
-from drgcn.studies.recipes import MODELS, recipe, unusual
-from drgcn.studies.reproduce.request import Request
-from drgcn.studies.run_record import RunRecord, SeedResult
+from drgcn.studies.experiment import MODELS, Experiment, recipe, unusual
+from drgcn.studies.records import RunRecord, SeedResult
+from drgcn.studies.reproduce.plan import Request
 
 from .goldens import expect_json, expect_numbers, tensor_hash
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.errors import DrgcnError
-from drgcn.studies.paper.all_tables import NAMES
+from drgcn.studies.paper.page import NAMES
 
 from .goldens import expect_json, expect_numbers, sha
 

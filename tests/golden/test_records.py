@@ -15,10 +15,10 @@ from drgcn.recommend.model.train_settings import TrainSettings
 from drgcn.recommend.study.study_record import StudyRecord, packed, unpacked
 from drgcn.studies.advice.evidence import dumps as dump_evidence
 from drgcn.studies.advice.evidence import of_folder, packaged
-from drgcn.studies.gain.feature_measures import dumps as dump_measures
-from drgcn.studies.gain.feature_measures import load_measures
-from drgcn.studies.reproduce.suite_record import SuiteRecord
-from drgcn.studies.run_record import RunRecord
+from drgcn.studies.advice.feature_numbers import dumps as dump_measures
+from drgcn.studies.advice.feature_numbers import load_measures
+from drgcn.studies.records import RunRecord
+from drgcn.studies.reproduce.outcomes import SuiteRecord
 from drgcn.studies.tuning.report import FILE, write_report
 
 from .goldens import expect_json, sha

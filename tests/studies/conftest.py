@@ -2,7 +2,7 @@ import pytest
 
 from drgcn.data import load
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.run_record import RunRecord, SeedResult
+from drgcn.studies.records import RunRecord, SeedResult
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 
 from drgcn.errors import InputError
 from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
-from drgcn.studies.building import build
-from drgcn.studies.recipes import MODELS, recipe
+from drgcn.studies.experiment import MODELS, recipe
+from drgcn.studies.run import build
 
 # Widths of the datasets: features and classes.
 SHAPES = {

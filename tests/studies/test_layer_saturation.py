@@ -6,9 +6,8 @@ import torch
 from drgcn.nn import GCN
 from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import layer_states
-from drgcn.studies.run_record import RunRecord, load_records
-from drgcn.studies.runner import run
+from drgcn.studies.records import RunRecord, load_records
+from drgcn.studies.run import layer_states, run
 
 
 @pytest.mark.parametrize(("reweight", "layers"), [(None, 0), ("dr", 2), ("static", 2)])

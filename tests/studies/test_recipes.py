@@ -7,11 +7,9 @@ from torch_geometric.data import Data
 
 from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
-from drgcn.studies.building import build
-from drgcn.studies.experiment import Experiment, departures
-from drgcn.studies.recipes import MODELS, recipe, unusual
-from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import stopping_rule
+from drgcn.studies.experiment import MODELS, Experiment, departures, recipe, unusual
+from drgcn.studies.records import load_records
+from drgcn.studies.run import build, stopping_rule
 from drgcn.training import BestValidation, Patience, RisingLoss
 
 CITATION = [
@@ -265,7 +263,7 @@ def test_every_new_setting_changes_the_identity(change):
 
 
 def test_an_experiment_read_from_a_record_is_the_one_that_was_written(make_record):
-    from drgcn.studies.run_record import RunRecord
+    from drgcn.studies.records import RunRecord
 
     for model in MODELS:
         e = recipe("cora", "full", model, reweight="dr")

@@ -12,11 +12,10 @@ from drgcn.errors import MissingDataError
 from drgcn.nn import ChebNet, SparseMatrix
 from drgcn.nn.products import compress
 from drgcn.studies.comparison import summarize
-from drgcn.studies.experiment import Experiment
+from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.paper.published import published
-from drgcn.studies.recipes import recipe
-from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import run
+from drgcn.studies.records import load_records
+from drgcn.studies.run import run
 from drgcn.training import RisingLoss, fit
 
 pytestmark = [pytest.mark.slow, pytest.mark.data, pytest.mark.timeout(1200)]

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.run_record import RunRecord, load_records, records_in
+from drgcn.studies.records import RunRecord, load_records, records_in
 
 
 def test_a_record_read_back_is_the_record(make_record, tmp_path):

@@ -6,12 +6,10 @@ from drgcn.errors import DrgcnWarning
 from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
 from drgcn.nn.graph import NodeGroups
 from drgcn.stability import stability_k
-from drgcn.studies import runner
-from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import layer_states
-from drgcn.studies.recipes import MODELS, recipe
-from drgcn.studies.run_record import RunRecord, load_records
-from drgcn.studies.runner import run
+from drgcn.studies import run as runner
+from drgcn.studies.experiment import MODELS, Experiment, recipe
+from drgcn.studies.records import RunRecord, load_records
+from drgcn.studies.run import layer_states, run
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 
 from ..training.graphs import FEATURES, several

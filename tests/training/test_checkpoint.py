@@ -82,7 +82,7 @@ import sys
 from pathlib import Path
 from drgcn.data import load
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.runner import run
+from drgcn.studies.run import run
 import torch; torch.set_num_threads(1)
 data = load("planted", nodes=240, labels_per_class=8, val_per_class=15)
 experiment = Experiment("planted", "random", reweight="dr", hidden_channels=8, epochs=250)
@@ -97,7 +97,7 @@ def test_a_program_killed_at_any_instant_comes_to_the_same_record(tmp_path):
         return subprocess.Popen([sys.executable, "-c", KILLED, str(folder)])
 
     def results(folder):
-        from drgcn.studies.run_record import load_records
+        from drgcn.studies.records import load_records
 
         (record,) = load_records(folder)
         return record.seeds

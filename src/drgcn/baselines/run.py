@@ -27,7 +27,7 @@ from drgcn.baselines.manireg import ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.environment import environment
+from drgcn.studies.records import environment
 
 #: In the order of the paper's table.
 METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
@@ -79,7 +79,7 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """The results of one pass, in the form of :class:`drgcn.studies.run_record.RunRecord` with
+    """The results of one pass, in the form of :class:`drgcn.studies.records.RunRecord` with
     the method and its own settings in place of an experiment.
 
     Attributes:

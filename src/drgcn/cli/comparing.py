@@ -25,9 +25,8 @@ from torch_geometric.data import Data
 from drgcn.errors import UndefinedStability
 from drgcn.stability import variance_spread
 from drgcn.studies.comparison import gain, k_words, summarize, verdict
-from drgcn.studies.experiment import Experiment
-from drgcn.studies.recipes import unusual
-from drgcn.studies.runner import Outcome, run
+from drgcn.studies.experiment import Experiment, unusual
+from drgcn.studies.run import Outcome, run
 from drgcn.training import Progress as FitProgress
 from drgcn.training.task import objective_for
 

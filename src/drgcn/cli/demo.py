@@ -37,9 +37,9 @@ def demo(
     from drgcn.cli.options import use_device
     from drgcn.cli.writable import use_folder
     from drgcn.data import load
+    from drgcn.studies.records import load_records
     from drgcn.studies.report.demo_rows import DEMO_DATASETS, demo_experiments
     from drgcn.studies.report.page import write_report
-    from drgcn.studies.run_record import load_records
 
     use_threads(threads)
     device = use_device("cpu")

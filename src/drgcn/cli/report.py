@@ -29,13 +29,11 @@ def report(
     Example: drgcn report runs --html report.html
     """
     from drgcn.cli.report_places import expect_file, expect_folder
-    from drgcn.studies.paper.all_tables import paper_table_of, paper_tables
+    from drgcn.studies.paper.page import paper_table_of, paper_tables
+    from drgcn.studies.records import load_records
     from drgcn.studies.report.contents import contents
-    from drgcn.studies.report.latex import write_latex
-    from drgcn.studies.report.markdown import to_markdown, write_markdown
-    from drgcn.studies.report.page import write_page
-    from drgcn.studies.report.selection import records_of_table
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.report.page import to_markdown, write_latex, write_markdown, write_page
+    from drgcn.studies.report.verdicts import records_of_table
 
     pages = list(paper_tables().values()) if table is None else [paper_table_of(table)]
     found = load_records(records)

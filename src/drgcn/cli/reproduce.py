@@ -15,11 +15,10 @@ from drgcn.cli.options import DataRoot, Device, Offline, use_device
 from drgcn.cli.writable import use_folder
 
 if TYPE_CHECKING:
-    from drgcn.studies.reproduce.filled_table import Results
-    from drgcn.studies.reproduce.process_runner import ProcessRunner
-    from drgcn.studies.reproduce.ray_runner import RayRunner
-    from drgcn.studies.reproduce.request import Request
-    from drgcn.studies.reproduce.stock import Stock
+    from drgcn.studies.reproduce.plan import Request
+    from drgcn.studies.reproduce.processes import ProcessRunner
+    from drgcn.studies.reproduce.ray import RayRunner
+    from drgcn.studies.reproduce.status import Results, Stock
 
 
 def reproduce(
@@ -74,8 +73,8 @@ def reproduce(
     start, started = time.perf_counter(), datetime.datetime.now(datetime.UTC)
     try:
         from drgcn.cli.reproduce_words import print_plan
-        from drgcn.studies.reproduce.process_runner import ProcessRunner
-        from drgcn.studies.reproduce.request import Request
+        from drgcn.studies.reproduce.plan import Request
+        from drgcn.studies.reproduce.processes import ProcessRunner
 
         request = Request.of(tables, seeds, only or [], controls)
         where = device if ray_address else str(use_device(device))
@@ -87,7 +86,7 @@ def reproduce(
             raise typer.Exit(1)
         runner: ProcessRunner | RayRunner = ProcessRunner(jobs, threads)
         if ray_address is not None:
-            from drgcn.studies.reproduce.ray_runner import RayRunner
+            from drgcn.studies.reproduce.ray import RayRunner
 
             runner = RayRunner.at(ray_address, jobs, threads, device)
             where = runner.device
@@ -117,10 +116,9 @@ def _run(
         print_tables,
         print_unrunnable,
     )
-    from drgcn.studies.reproduce.damaged import set_aside_damaged
-    from drgcn.studies.reproduce.progress_view import ProgressView
-    from drgcn.studies.reproduce.suite import run_suite
-    from drgcn.studies.reproduce.suite_account import account
+    from drgcn.studies.reproduce.job import set_aside_damaged
+    from drgcn.studies.reproduce.progress import ProgressView
+    from drgcn.studies.reproduce.suite import account, run_suite
 
     new = not out.exists()
     use_folder(out)
@@ -169,7 +167,7 @@ def _run(
 
 def _say_that_nothing_can_be_run(request: Request) -> None:
     from drgcn.cli.reproduce_words import print_stuck, print_unrunnable
-    from drgcn.studies.reproduce.stock import Stock
+    from drgcn.studies.reproduce.status import Stock
 
     nothing = Stock((), (), ())
     print_unrunnable(request, nothing, error=True)
@@ -179,8 +177,8 @@ def _say_that_nothing_can_be_run(request: Request) -> None:
 def _stock(request: Request, out: Path, data_root: Path | None, *, offline: bool) -> Stock:
     from rich.console import Console
 
-    from drgcn.studies.reproduce.stock import take_stock
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.records import load_records
+    from drgcn.studies.reproduce.status import take_stock
 
     with Console(stderr=True).status("reading data") as status:
         return take_stock(
@@ -194,7 +192,7 @@ def _stock(request: Request, out: Path, data_root: Path | None, *, offline: bool
 
 def _results(stock: Stock, out: Path) -> Results:
     """Results by job, of seeds asked for or not: whatever is on record for it."""
-    from drgcn.studies.reproduce.results import results_of
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.records import load_records
+    from drgcn.studies.reproduce.status import results_of
 
     return results_of((*stock.todo, *stock.done), load_records(out))

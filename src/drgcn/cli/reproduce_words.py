@@ -9,14 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.reproduce.filled_table import Results, filled_cells
-from drgcn.studies.reproduce.job_report import JobReport
+from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.reproduce.many import many
-from drgcn.studies.reproduce.request import Request
-from drgcn.studies.reproduce.stock import Stock
-from drgcn.studies.reproduce.suite_record import SuiteRecord
-from drgcn.studies.reproduce.time_left import duration_words
+from drgcn.studies.reproduce.outcomes import JobReport, SuiteRecord
+from drgcn.studies.reproduce.plan import Request
+from drgcn.studies.reproduce.progress import duration_words
+from drgcn.studies.reproduce.status import Results, Stock, filled_cells
 
 
 def print_plan(request: Request, stock: Stock) -> None:

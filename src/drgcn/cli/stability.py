@@ -46,10 +46,10 @@ def stability(
     """
     from drgcn.data import load
     from drgcn.studies.advice.advice import advise
+    from drgcn.studies.advice.learnt_gates import learn_gates
     from drgcn.studies.advice.page import damping_words, shown, write_page
     from drgcn.studies.comparison import k_words
-    from drgcn.studies.report.k_table import share_words
-    from drgcn.studies.report.learnt_gates import learn_gates
+    from drgcn.studies.report.measurements import share_words
 
     if html is not None and html.is_dir():
         raise InputError(f"Expected --html to be a file; {html} is a folder.")

@@ -11,7 +11,7 @@ import typer
 from drgcn.cli.options import Json
 
 if TYPE_CHECKING:
-    from drgcn.studies.paper.recorded import Recorded
+    from drgcn.studies.paper.status import Recorded
 
 app = typer.Typer(
     help="The paper's tables: printed numbers, recipes, and what cannot be run.",
@@ -27,8 +27,8 @@ Results = Annotated[
 @app.command("list")
 def list_tables(results: Results = None, json: Json = False) -> None:
     """List the tables: numbers printed, cells that can be run, and those on record."""
-    from drgcn.studies.paper.all_tables import paper_tables
-    from drgcn.studies.paper.table_counts import table_counts
+    from drgcn.studies.paper.page import paper_tables
+    from drgcn.studies.paper.status import table_counts
 
     known = _records(results)
     counts = [table_counts(table, known) for table in paper_tables().values()]
@@ -46,8 +46,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a table's recipe cell by cell: printed number, data, model, settings, budget."""
-    from drgcn.studies.paper.all_tables import table_or_page
-    from drgcn.studies.paper.cell_facts import cell_words, table_facts
+    from drgcn.studies.paper.page import table_or_page
+    from drgcn.studies.paper.status import cell_words, table_facts
 
     table = table_or_page(name)
     if json:
@@ -68,8 +68,8 @@ def validate(
     ] = None,
 ) -> None:
     """Check that pages can be read, and that every model they name can be built."""
-    from drgcn.studies.paper.all_tables import NAMES, table_or_page
-    from drgcn.studies.paper.table_check import check_table
+    from drgcn.studies.paper.page import NAMES, table_or_page
+    from drgcn.studies.paper.status import check_table
 
     printed = built = 0
     for name in pages or NAMES:
@@ -85,8 +85,8 @@ def validate(
 
 def _records(folder: Path | None) -> Recorded | None:
     from drgcn.errors import InputError
-    from drgcn.studies.paper.recorded import recorded
-    from drgcn.studies.run_record import load_records
+    from drgcn.studies.paper.status import recorded
+    from drgcn.studies.records import load_records
 
     if folder is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from drgcn.studies.paper.table_counts import TableCounts
+from drgcn.studies.paper.status import TableCounts
 
 _HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
 _LEAST = 14  # columns of a title that can be read

@@ -8,7 +8,7 @@ def system_words(error: BaseException) -> str | None:
 
     The libraries that write tensors and indexes have errors of their own for a full disk.
     """
-    from drgcn.studies.reproduce.backend import disk_is_full
+    from drgcn.studies.reproduce.suite import disk_is_full
 
     if disk_is_full(error):
         return (

@@ -104,9 +104,8 @@ def train(
     """
     from drgcn.cli.comparing import print_comparison, run_rows
     from drgcn.data import load
-    from drgcn.studies.building import build
-    from drgcn.studies.recipes import recipe
-    from drgcn.studies.scaling import usual_scaling
+    from drgcn.studies.experiment import recipe, usual_scaling
+    from drgcn.studies.run import build
 
     use_threads(threads)
     where = use_device(device)

@@ -91,16 +91,11 @@ def tune(
     from drgcn.cli.comparing import run_rows
     from drgcn.cli.tuning_progress import searched
     from drgcn.data import load
-    from drgcn.studies.building import build
-    from drgcn.studies.recipes import recipe
-    from drgcn.studies.scaling import usual_scaling
-    from drgcn.studies.tuning.applying import corners
-    from drgcn.studies.tuning.default_space import default_space
-    from drgcn.studies.tuning.folder_lock import folder_lock
-    from drgcn.studies.tuning.reading_space import read_space
-    from drgcn.studies.tuning.report import tuning_report, write_report
-    from drgcn.studies.tuning.search import Search
-    from drgcn.studies.tuning.words import tuning_words
+    from drgcn.studies.experiment import recipe, usual_scaling
+    from drgcn.studies.run import build
+    from drgcn.studies.tuning.report import tuning_report, tuning_words, write_report
+    from drgcn.studies.tuning.search import Search, corners, folder_lock
+    from drgcn.studies.tuning.space import default_space, read_space
 
     if compare and reweight is Gate.none:
         raise InputError("Expected a gate to compare with none; found --reweight none --compare.")

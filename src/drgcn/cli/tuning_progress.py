@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn.studies.tuning.search import Search
-from drgcn.studies.tuning.searching import SearchProgress, run_searches
+from drgcn.studies.tuning.search import Search, SearchProgress, run_searches
 
 
 def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from drgcn.studies.run_record import SeedResult
+from drgcn.studies.records import SeedResult
 
 Results = Mapping[int, SeedResult]
 

@@ -1,11 +1,14 @@
-"""An experiment: everything that decides its numbers, and nothing else."""
+"""An experiment: everything that decides its numbers, and how each published model was trained."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from drgcn.data.catalog import describe, names
+from drgcn.errors import InputError
 
 RuleName = Literal["best-validation", "rising-loss", "patience"]
 WatchName = Literal["both", "accuracy", "loss"]
@@ -18,8 +21,8 @@ class Experiment:
     """One row of a table on one dataset.
 
     Seeds, device and number of threads are not part of it: they say how often and where it
-    was run. Defaults are those of the paper's full-batch GCN; :func:`drgcn.studies.recipes.recipe`
-    has those of the other models.
+    was run. Defaults are those of the paper's full-batch GCN; :func:`recipe` has those of the
+    other models.
 
     Attributes:
         options: Further arguments of the model's class, such as ``{"out_heads": 8}``.
@@ -88,3 +91,218 @@ def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
     expected = usual.to_dict()
     found = experiment.to_dict()
     return {name: value for name, value in found.items() if value != expected[name]}
+
+
+MODELS: Final = (
+    *("gcn", "gat", "mixhop", "chebyshev", "mlp", "lgcn", "geniepath"),
+    *("graphsage", "fastgcn", "asgcn"),
+)
+
+# Kipf and Welling's code, where the quoted numbers of both baselines come from.
+_KIPF: Final = {"hidden_channels": 16, "epochs": 200, "rule": "rising-loss"}
+
+# MixHop's scripts: widths of both layers per power 0, 1, 2; then how they were trained.
+_MIXHOP: Final[dict[str, dict[str, Any]]] = {
+    "cora": {
+        "options": {"hidden_channels": [24, 18, 18], "readout_channels": [0, 7, 7]},
+        "lr": 1.0,
+        "lr_cut_every": 40,
+        "weight_decay": 5e-3,
+    },
+    "citeseer": {
+        "options": {"hidden_channels": [20, 20, 20], "readout_channels": [6, 6, 6]},
+        "lr": 0.25,
+        "lr_cut_every": 40,
+        "weight_decay": 5e-2,
+    },
+    "pubmed": {
+        "options": {"hidden_channels": [17, 23, 20], "readout_channels": [3, 6, 3]},
+        "lr": 0.5,
+        "lr_cut_every": 20,
+        "weight_decay": 5e-3,
+    },
+}
+# The form of GAT for PPI: two graphs a step, nothing dropped, nothing decayed.
+_PPI: Final[dict[str, Any]] = {
+    "hidden_channels": 1024,
+    "num_layers": 3,
+    "dropout": 0.0,
+    "weight_decay": 0.0,
+    "graphs_per_step": 2,
+    "options": {"heads": 4, "out_heads": 6, "residual": True},
+}
+_REDDIT: Final = ("reddit", "reddit-like")
+_REFINED: Final = {"corar": "cora", "citeseerr": "citeseer"}
+
+
+def recipe(dataset: str, split: str, model: str = "gcn", **changes: Any) -> Experiment:
+    """The usual experiment for a model on a dataset, with some settings changed.
+
+    Args:
+        dataset: Name of a dataset.
+        split: Name of its split.
+        model: One of :data:`MODELS`.
+        **changes: Settings of the :class:`Experiment`.
+    """
+    if model not in MODELS:
+        raise InputError(f"Expected a model out of {', '.join(MODELS)}; found {model!r}.")
+    usual: dict[str, Any] = {
+        "gcn": {},
+        "gat": _gat(dataset, split),
+        "mixhop": _mixhop(dataset),
+        "chebyshev": {**_KIPF, "options": {"K": 2 if dataset == "cora" else 3}},
+        "mlp": _KIPF,
+        "lgcn": _lgcn(dataset),
+        "geniepath": _geniepath(dataset),
+        "graphsage": _graphsage(dataset),
+        "fastgcn": _fastgcn(dataset),
+        "asgcn": _asgcn(dataset),
+    }[model]
+    return Experiment(dataset, split, model, **{**usual, **changes})
+
+
+def unusual(experiment: Experiment) -> str:
+    """What departs from the model's usual training, in words; empty if nothing does."""
+    e = experiment
+    rows = {"reweight": e.reweight, "norm": e.norm, "pre_activation": e.pre_activation}
+    usual = recipe(e.dataset, e.split, e.model, **rows)
+    changed = departures(e, usual)
+    options = changed.pop("options", usual.options)
+    for name in {**usual.options, **options}:
+        if options.get(name) != usual.options.get(name):
+            changed[name] = options.get(name, "at its default")
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changed.items())
+
+
+def _gat(dataset: str, split: str) -> dict[str, Any]:
+    # NOTE[PAPER] Of the fully supervised runs the paper states the dropout rate, 0.35, and that
+    # Pubmed has one output head; learning rate and L2 are those of the authors of GAT for the
+    # public split. Their budget is 100,000 epochs, which patience never lets come to an end.
+    usual = {"lr": 0.005, "epochs": 10_000, "rule": "patience", "watch": _watched(dataset)}
+    if dataset == "ppi":
+        return {**usual, **_PPI}
+    if split != "public":
+        return {**usual, "dropout": 0.35}
+    if dataset == "pubmed":
+        return {
+            **usual,
+            **{"dropout": 0.6, "lr": 0.01, "weight_decay": 1e-3, "options": {"out_heads": 8}},
+        }
+    return {**usual, "dropout": 0.6}
+
+
+def _watched(dataset: str) -> str:
+    """What early stopping looks at."""
+    # NOTE[PAPER] "early stopping strategy mentioned in the code repo": GAT's code watches loss and
+    # accuracy; its author says that Citeseer was stopped on accuracy alone, and that Pubmed too
+    # differed from the code. For Pubmed we take the loss alone, as PyG's own benchmark does.
+    if dataset == "pubmed":
+        return "loss"
+    return "accuracy" if dataset in ("citeseer", "citeseerr") else "both"
+
+
+def _mixhop(dataset: str) -> dict[str, Any]:
+    usual = {"optimizer": "sgd", "epochs": 400, "patience": 200, "dropout": 0.5}
+    known = _MIXHOP[_REFINED.get(dataset, dataset if dataset in _MIXHOP else "cora")]
+    # NOTE[PAPER] For CoraR and CiteseerR the paper tuned MixHop and does not say how.
+    options = {**known["options"], "hidden_dropout": 0.9}
+    if dataset not in _MIXHOP:
+        options |= {"binarize": False}
+    if dataset not in _MIXHOP and dataset not in _REFINED:
+        del options["readout_channels"]  # which fit the classes of Cora
+    return {**usual, **known, "options": options}
+
+
+def _lgcn(dataset: str) -> dict[str, Any]:
+    # The authors' code, which has Cora's settings alone; it waits 150 epochs for a validation
+    # accuracy as good as any before.
+    # NOTE[DIFF] LGCN's code prints the best test accuracy among the epochs that renewed its
+    # patience (in its first version the best of all epochs); here the last such epoch is tested.
+    # Its optimiser is Nadam, here Adam.
+    return {
+        **{"hidden_channels": 32, "dropout": 0.84, "lr": 0.1, "epochs": 1000},
+        **{"rule": "patience", "patience": 150, "watch": "accuracy"},
+    }
+
+
+def _geniepath(dataset: str) -> dict[str, Any]:
+    if dataset == "ppi":
+        # PyG's example: one graph a step, nothing dropped, nothing decayed.
+        sizes = {"hidden_channels": 256, "num_layers": 4, "dropout": 0.0, "weight_decay": 0.0}
+        return {**sizes, "lr": 0.005, "epochs": 100, "graphs_per_step": 1}
+    # NOTE[PAPER] GeniePath is quoted on PPI alone. For other data the learning rate and L2 were
+    # chosen by validation on Cora, from 0.01 to 0.05 and 5e-4 or 5e-5, in a thin search of two to
+    # four seeds; two path layers of width 16 were taken for speed, and wider ones may be better.
+    sizes = {"hidden_channels": 16, "epochs": 200}
+    return {**sizes, "lr": 0.05, "weight_decay": 5e-5}
+
+
+def _graphsage(dataset: str) -> dict[str, Any]:
+    usual = {"dropout": 0.0, "weight_decay": 0.0}
+    if dataset in _REDDIT:
+        # The authors' own code; the paper names no settings for Reddit. Its gradients are
+        # clipped at 5, which ours are not.
+        return {
+            **usual,
+            **{"hidden_channels": 256, "inductive": "train", "batch_size": 512, "epochs": 10},
+        }
+    # graphsage-simple: batches of 1,024 on Pubmed, of 256 on Cora. Its fan-outs of 5 and 25 never
+    # reach the sampler, which draws 10.
+    # NOTE[PAPER] For how long it was trained is not stated. The code stops after 200 steps on
+    # Pubmed, 12 epochs, far from a plateau; 100 epochs have the validation accuracy of 400.
+    return {
+        **usual,
+        **{"hidden_channels": 128, "optimizer": "sgd", "lr": 0.7, "epochs": 100},
+        "batch_size": 1024 if dataset == "pubmed" else 256,
+        "options": {"form": "simple", "fan_outs": [10, 10]},
+    }
+
+
+def _fastgcn(dataset: str) -> dict[str, Any]:
+    # NOTE[PAPER] Which of FastGCN's scripts was run is not stated, nor for how long; this is the
+    # one with weighted sampling for the full split, with the paper's sample sizes. Its author
+    # names the learning rate as what has to be chosen: 0.01 or 0.001, by validation; so were
+    # batches of 256 rather than the script's 1,024.
+    if dataset in _REDDIT:
+        options = {"count": 512, "candidates": "all"}
+        usual = {"hidden_channels": 128, "inductive": "train", "batch_size": 256}
+        return {**usual, "dropout": 0.0, "weight_decay": 1e-4, "epochs": 200, "options": options}
+    return {
+        **{"hidden_channels": 16, "dropout": 0.0, "epochs": 200, "inductive": "apart"},
+        **{"batch_size": 256, "options": {"count": 400}},
+    }
+
+
+def _asgcn(dataset: str) -> dict[str, Any]:
+    # The authors' code as it stands, but for two things: it takes its test set for validation,
+    # and at inference it divides each layer by the number of nodes, which without Dr changes
+    # nothing and with Dr would give s another mean than in training.
+    code: dict[str, Any] = {"drop_duplicates": True, "swap_scores": True, "divide_variance": True}
+    usual = {"dropout": 0.0, "inductive": "train", "batch_size": 256}
+    if dataset in _REDDIT:
+        options = {**code, "form": "mix", "count": 512, "max_degree": 64}
+        sizes = {"hidden_channels": 128, "weight_decay": 1e-4, "epochs": 200}
+        return {**usual, **sizes, "options": options}
+    options = {**code, "count": 256, "extra_identity": True} if dataset == "pubmed" else code
+    return {**usual, "hidden_channels": 16, "lr": 0.001, "options": options}
+
+
+def usual_scaling(dataset: str, model: str) -> str | None:
+    """What to give :func:`drgcn.load` as ``normalize`` to train as published.
+
+    The code bases scale as the dataset's own entry says, but for GraphSAGE's two: graphsage-simple
+    takes features as they are, and the authors' code for Reddit standardises them.
+
+    Args:
+        dataset: Name of a dataset, or a path to one.
+        model: One of :data:`drgcn.studies.experiment.MODELS`.
+
+    Returns:
+        ``row``, ``standard`` or ``none``; ``None`` for data that is not in the catalogue.
+    """
+    if dataset not in names():
+        return None
+    usual = describe(dataset)
+    if model == "graphsage" and usual.normalize == "row":
+        return "standard" if usual.family in ("reddit", "reddit-like") else "none"
+    return usual.normalize

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pages.leaks import CombinedWords
 
-from drgcn.audit.leaks.combined_words import CombinedWords
 from drgcn.audit.leaks.words import RULES, FeatureWords, LabelWords, TextIndex
 from drgcn.audit.texts import stem, stemmed_words
 from drgcn.errors import InputError

@@ -12,7 +12,8 @@ from drgcn import advise, insert_reweighting, load, stability_k
 from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.nn import GCN
 from drgcn.stability import discriminative_k, minimal_k_in_range, standardizing_k, variance_spread
-from drgcn.studies.advice import evidence, evidence_words
+from drgcn.studies.advice import evidence
+from drgcn.studies.advice import evidence as evidence_words
 from drgcn.studies.advice.evidence import Comparison
 
 ROOT = Path(__file__).parents[3]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from drgcn import advise
+from drgcn.studies.advice.learnt_gates import LearntGates
 from drgcn.studies.advice.page import damping_words, write_page
-from drgcn.studies.report.gate_figures import k_figure, variance_figure
-from drgcn.studies.report.learnt_gates import LearntGates
+from drgcn.studies.report.figures import k_figure, variance_figure
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from drgcn.errors import InputError
-from drgcn.studies.gain.cluster_correlation import (
+from drgcn.studies.advice.correlation import (
     cluster_permutations,
     cluster_resamples,
     correlate,

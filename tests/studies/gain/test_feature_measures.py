@@ -10,10 +10,16 @@ import torch
 from drgcn import advise, load
 from drgcn.data import unite
 from drgcn.errors import InputError
-from drgcn.studies.gain import feature_measures
-from drgcn.studies.gain.feature_measures import FILE, dumps, load_measures, measure, remake
-from drgcn.studies.gain.feature_numbers import feature_numbers
-from drgcn.studies.run_record import load_records
+from drgcn.studies.advice import feature_numbers as feature_measures
+from drgcn.studies.advice.feature_numbers import (
+    FILE,
+    dumps,
+    feature_numbers,
+    load_measures,
+    measure,
+    remake,
+)
+from drgcn.studies.records import load_records
 
 RESULTS = Path(__file__).parents[3] / "results"
 

@@ -3,26 +3,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
-
-from drgcn.errors import InputError
-from drgcn.studies.advice.evidence import of_folder, packaged
-from drgcn.studies.gain.evidence import GainEvidence
-from drgcn.studies.gain.feature_measures import FILE, FeatureMeasures, load_measures
-from drgcn.studies.gain.feature_numbers import FeatureNumbers
-from drgcn.studies.gain.figure import gain_figure
-from drgcn.studies.gain.study import study
-from drgcn.studies.gain.tables import cell_table, correlation_table
-from drgcn.studies.gain.words import (
+from pages.gain import (
+    cell_table,
     claim_words,
     control_words,
+    correlation_table,
+    gain_figure,
     low_k_disc_words,
     low_k_words,
     size_words,
     stuck_words,
 )
+from scipy import stats
+
+from drgcn.errors import InputError
+from drgcn.studies.advice.evidence import GainEvidence, of_folder, packaged
+from drgcn.studies.advice.feature_numbers import (
+    FILE,
+    FeatureMeasures,
+    FeatureNumbers,
+    load_measures,
+)
+from drgcn.studies.advice.gain import study
+from drgcn.studies.records import load_records
 from drgcn.studies.report.figures import to_svg
-from drgcn.studies.run_record import load_records
 
 RESULTS = Path(__file__).parents[3] / "results"
 NUMBERS = FeatureNumbers(100, 10, 0, 1.0, 2.0, 0.5, 0.6, 0.4, 1.2, 0.0)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pages.asgcn_quirks import inflated_accuracy, inflation
 
 from drgcn.errors import InputError
-from drgcn.studies.paper.inflated_accuracy import inflated_accuracy, inflation
 
 
 def _as_the_script_does(correct: list[bool], chunk: int) -> float:

@@ -5,12 +5,19 @@ import os
 from pathlib import Path
 
 import pytest
+from pages.leaks import (
+    LEAK_SETS,
+    RULE_NAMES,
+    LeakTexts,
+    compare_leaks,
+    distances,
+    filled,
+    leak_section,
+    markdown,
+    published_leaks,
+)
 
 from drgcn.errors import InputError, MissingDataError
-from drgcn.studies.paper.leak_comparison import RULE_NAMES, compare_leaks, distances
-from drgcn.studies.paper.leak_page import filled, leak_section, markdown
-from drgcn.studies.paper.leak_texts import LeakTexts
-from drgcn.studies.paper.published_leaks import LEAK_SETS, published_leaks
 
 PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 

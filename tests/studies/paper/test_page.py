@@ -4,9 +4,8 @@ import pytest
 
 from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.paper.all_tables import paper_table_of, table_or_page
-from drgcn.studies.paper.page import read_page
-from drgcn.studies.paper.table_check import check_table
+from drgcn.studies.paper.page import paper_table_of, read_page, table_or_page
+from drgcn.studies.paper.status import check_table
 
 PAGE = '''
 number = 3

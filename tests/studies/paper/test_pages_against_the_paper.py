@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.studies.paper.all_tables import NAMES, paper_tables
-from drgcn.studies.paper.printed_number import PrintedNumber
+from drgcn.studies.paper.page import NAMES, paper_tables
+from drgcn.studies.paper.table import PrintedNumber
 
 from .latex_tables import NUMBER, latex_tables
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drgcn.studies.paper.all_tables import paper_tables
-from drgcn.studies.run_record import load_records
+from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.records import load_records
 
 TABLES = paper_tables()
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.paper.all_tables import paper_table_of
+from drgcn.studies.experiment import recipe
+from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.paper.published import published, published_seconds
-from drgcn.studies.recipes import recipe
+from drgcn.studies.records import load_records
 from drgcn.studies.report.tables import markdown_table, published_cell
-from drgcn.studies.run_record import load_records
 
 MAIN = "Table 2 (transductive datasets)"
 REDDIT = "Table 6 (norms on Reddit)"

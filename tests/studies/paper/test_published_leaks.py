@@ -3,14 +3,9 @@
 from dataclasses import fields
 
 import pytest
+from pages.leaks import LEAK_SETS, PublishedLeak, published_leaks, published_totals
 
 from drgcn.data.planetoid import CLASS_NAMES
-from drgcn.studies.paper.published_leaks import (
-    LEAK_SETS,
-    PublishedLeak,
-    published_leaks,
-    published_totals,
-)
 
 
 def test_every_cell_of_the_four_tables_is_there():

@@ -3,13 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from pages.asgcn_quirks import quirk_table, variance_words
+from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
 
-from drgcn.studies.paper.k_table import paper_k_table
-from drgcn.studies.paper.standings import reached_words, standings
-from drgcn.studies.paper.tables import paper_table
-from drgcn.studies.recipes import recipe
-from drgcn.studies.report.quirk_table import quirk_table, variance_words
-from drgcn.studies.scaling import usual_scaling
+from drgcn.studies.experiment import recipe, usual_scaling
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ import pytest
 from drgcn.data import load
 from drgcn.errors import MissingDataError
 from drgcn.studies.comparison import summarize
-from drgcn.studies.paper.all_tables import paper_tables
-from drgcn.studies.paper.recorded import recorded, seeds_of
-from drgcn.studies.paper.table_check import check_table
-from drgcn.studies.recipes import unusual
-from drgcn.studies.run_record import records_in
+from drgcn.studies.experiment import unusual
+from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.paper.status import check_table, recorded, seeds_of
+from drgcn.studies.records import records_in
 
 TABLES = paper_tables()
 JOBS = {

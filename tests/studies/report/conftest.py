@@ -2,11 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.paper.cell_recipe import CellRecipe
-from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.paper.printed_number import PrintedNumber
-from drgcn.studies.paper.table_cell import TableCell
-from drgcn.studies.recipes import recipe
+from drgcn.studies.experiment import recipe
+from drgcn.studies.paper.table import CellRecipe, PaperTable, PrintedNumber, TableCell
 
 
 @pytest.fixture

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from drgcn.errors import DrgcnWarning
-from drgcn.studies.report.cell_rows import CellRows
-from drgcn.studies.report.cell_verdict import count_verdicts, judge, judge_table
-from drgcn.studies.report.failed_jobs import FailedJobs
-from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overview
-from drgcn.studies.report.printed_difference import printed_difference
-from drgcn.studies.reproduce.failure import Failure
+from drgcn.studies.report.verdicts import (
+    CellRows,
+    FailedJobs,
+    JudgedTable,
+    count_verdicts,
+    judge,
+    judge_table,
+    judged_tables,
+    overview,
+    printed_difference,
+)
+from drgcn.studies.reproduce.outcomes import Failure
 
 
 @pytest.fixture

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from drgcn.studies.gain.cluster_correlation import holm
-from drgcn.studies.report.gate_test_table import count_words, gate_test_table, p_words
-from drgcn.studies.report.gate_tests import counts, gate_tests
+from drgcn.studies.advice.correlation import holm
+from drgcn.studies.report.gate_tests import (
+    count_words,
+    counts,
+    gate_test_table,
+    gate_tests,
+    p_words,
+)
 
 SURE = [0.9, 0.91, 0.9, 0.92, 0.9, 0.91, 0.9, 0.92]
 BASE = [0.8, 0.82, 0.81, 0.8, 0.82, 0.8, 0.81, 0.8]

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.paper.published_k import published_k
-from drgcn.studies.report.k_table import HEADS, k_rows, k_table, mean_saturation, share_words
+from drgcn.studies.paper.published import published_k
+from drgcn.studies.report.measurements import HEADS, k_rows, k_table, mean_saturation, share_words
 from drgcn.studies.report.page import write_report
 
 

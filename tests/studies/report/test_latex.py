@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from drgcn.studies.report.latex import escape, to_latex, write_latex
-from drgcn.studies.report.markdown import to_markdown
+from drgcn.studies.report.page import escape, to_latex, to_markdown, write_latex
 from drgcn.studies.report.text_table import TextTable
 
 ODD = TextTable(

@@ -8,16 +8,16 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnError
 from drgcn.stability import gate_saturation, stability_k
-from drgcn.studies.building import build
-from drgcn.studies.recipes import recipe
-from drgcn.studies.report import learnt_gates
-from drgcn.studies.report.learnt_gates import (
+from drgcn.studies.advice import learnt_gates
+from drgcn.studies.advice.learnt_gates import (
     LearntGates,
     chance_bound,
     damping,
     learn_gates,
     order_of,
 )
+from drgcn.studies.experiment import recipe
+from drgcn.studies.run import build
 from drgcn.training import fit
 
 from ...training.graphs import several

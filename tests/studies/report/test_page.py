@@ -7,12 +7,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from drgcn.studies.paper.all_tables import paper_tables
+from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.report.comparisons import correlation_words, with_k
 from drgcn.studies.report.contents import contents
-from drgcn.studies.report.gain_chart import correlation_words, with_k
 from drgcn.studies.report.gate_tests import gate_tests
-from drgcn.studies.report.markdown import write_markdown
-from drgcn.studies.report.page import write_report
+from drgcn.studies.report.page import write_markdown, write_report
 
 GATES = (None, "dr", "static", "constant")
 VOID = ("meta", "link", "br", "hr", "img", "input")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from drgcn.studies.records import load_records
 from drgcn.studies.report.page import write_report
-from drgcn.studies.run_record import load_records
 
 RESULTS = Path(__file__).parents[3] / "results"
 BROWSER = next(

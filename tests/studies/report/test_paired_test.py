@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from drgcn.errors import InputError
-from drgcn.studies.report.paired_test import paired_test, sign_flip_p
+from drgcn.studies.report.gate_tests import paired_test, sign_flip_p
 
 
 def literal_sign_flip(differences):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drgcn.studies.report.printed_difference import printed_difference, within_rounding
+from drgcn.studies.report.verdicts import printed_difference, within_rounding
 
 
 def sample(mean, std, size, seed=0):

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.layer_stability import LayerState
-from drgcn.studies.run_record import RunRecord, load_records
-from drgcn.studies.runner import run
+from drgcn.studies.records import RunRecord, load_records
+from drgcn.studies.run import LayerState, run
 
 
 def test_deciles_are_those_of_numpy():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drgcn.studies.report.spectrum import MISSING, spectrum_table
+from drgcn.studies.report.measurements import MISSING, spectrum_table
 
 
 @pytest.fixture

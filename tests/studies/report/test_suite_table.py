@@ -5,10 +5,15 @@ from dataclasses import replace
 import pytest
 
 from drgcn.errors import DrgcnWarning
-from drgcn.studies.report.epoch_time import epoch_time_table
-from drgcn.studies.report.provenance import device_table, duration, version_words
-from drgcn.studies.report.suite_table import readable_suites, suite_table
-from drgcn.studies.reproduce.suite_record import SuiteRecord
+from drgcn.studies.report.contents import (
+    device_table,
+    duration,
+    readable_suites,
+    suite_table,
+    version_words,
+)
+from drgcn.studies.report.measurements import epoch_time_table
+from drgcn.studies.reproduce.outcomes import SuiteRecord
 
 SUITE = SuiteRecord(
     started="2026-01-02T03:04:05+00:00",

@@ -6,9 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from drgcn.studies.comparison import Gain
-from drgcn.studies.report.interval_svg import interval_pictures
-from drgcn.studies.report.row_charts import row_charts
-from drgcn.studies.report.svg_chart import HEIGHT, WIDTH, Axis, Chart
+from drgcn.studies.report.comparisons import row_charts
+from drgcn.studies.report.svg import HEIGHT, WIDTH, Axis, Chart, interval_pictures
 from drgcn.studies.report.tables import gate_groups
 
 

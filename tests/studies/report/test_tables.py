@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.published import published
-from drgcn.studies.recipes import recipe
 from drgcn.studies.report.figures import comparison_figure
 from drgcn.studies.report.page import write_report
 from drgcn.studies.report.tables import (

@@ -9,7 +9,7 @@ from .small_plan import small_jobs, without_times
 # Most worker processes of tests are forked from one that has imported everything already: a
 # spawned one takes seconds to start.
 multiprocessing.get_context("forkserver").set_forkserver_preload(
-    ["drgcn.studies.reproduce.worker"]
+    ["drgcn.studies.reproduce.processes"]
 )
 
 

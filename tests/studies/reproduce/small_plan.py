@@ -11,16 +11,13 @@ from pathlib import Path
 from rich.console import Console
 
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.paper.cell_recipe import CellRecipe
-from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.paper.printed_number import PrintedNumber
-from drgcn.studies.paper.table_cell import TableCell
+from drgcn.studies.paper.table import CellRecipe, PaperTable, PrintedNumber, TableCell
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.plan import plan
-from drgcn.studies.reproduce.process_runner import ProcessRunner
-from drgcn.studies.reproduce.progress_view import ProgressView
-from drgcn.studies.reproduce.stock import take_stock
+from drgcn.studies.reproduce.processes import ProcessRunner
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.status import take_stock
 from drgcn.studies.reproduce.suite import run_suite
-from drgcn.studies.run_record import load_records
 
 
 def experiment(dataset="wine", model="gcn", reweight=None, **settings):

@@ -1,7 +1,7 @@
 import warnings
 
-from drgcn.studies.reproduce.damaged import damaged_in, set_aside_damaged
-from drgcn.studies.run_record import load_records
+from drgcn.studies.records import load_records
+from drgcn.studies.reproduce.job import damaged_in, set_aside_damaged
 
 
 def test_half_a_record_is_set_aside_with_its_reason(make_record, tmp_path):

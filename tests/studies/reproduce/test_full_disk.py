@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.studies.reproduce.backend import attempt, disk_is_full
-from drgcn.studies.reproduce.failure import failures_in
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.job_report import JobReport
-from drgcn.studies.reproduce.progress_view import ProgressView
-from drgcn.studies.reproduce.stock import take_stock
-from drgcn.studies.reproduce.suite import run_suite
+from drgcn.studies.reproduce.outcomes import JobReport, failures_in
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.suite import attempt, disk_is_full, run_suite
 
 from .small_plan import experiment
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from drgcn.studies.reproduce.job_lock import JobBusyError, job_lock
+from drgcn.studies.reproduce.job import JobBusyError, job_lock
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 

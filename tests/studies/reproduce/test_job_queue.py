@@ -1,5 +1,5 @@
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.job_queue import JobQueue
+from drgcn.studies.reproduce.processes import JobQueue
 
 from .small_plan import experiment
 

@@ -14,11 +14,10 @@ import pytest
 import torch
 
 from drgcn.studies.reproduce import job as job_module
-from drgcn.studies.reproduce.backend import attempt
-from drgcn.studies.reproduce.job import run_job
-from drgcn.studies.reproduce.job_lock import JobBusyError
-from drgcn.studies.reproduce.job_queue import JobQueue
-from drgcn.studies.runner import run
+from drgcn.studies.reproduce.job import JobBusyError, run_job
+from drgcn.studies.reproduce.processes import JobQueue
+from drgcn.studies.reproduce.suite import attempt
+from drgcn.studies.run import run
 
 from .small_plan import small_jobs, without_times
 

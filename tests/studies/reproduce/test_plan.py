@@ -1,9 +1,8 @@
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.studies.paper.all_tables import paper_tables
-from drgcn.studies.reproduce.plan import plan
-from drgcn.studies.reproduce.selection import read_only, selected
+from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.reproduce.plan import plan, read_only, selected
 
 from .small_plan import cell, experiment, small_table, table_of
 

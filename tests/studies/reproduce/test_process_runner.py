@@ -3,14 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.reproduce.backend import attempt
-from drgcn.studies.reproduce.failure import clear_failure, failure_path, failures_in
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.process_runner import ProcessRunner, cores
-from drgcn.studies.reproduce.progress_view import ProgressView
-from drgcn.studies.reproduce.stock import take_stock
-from drgcn.studies.reproduce.suite import run_suite
-from drgcn.studies.run_record import load_records
+from drgcn.studies.reproduce.outcomes import clear_failure, failure_path, failures_in
+from drgcn.studies.reproduce.processes import ProcessRunner, cores
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.suite import attempt, run_suite
 
 from .small_plan import experiment, small_jobs, without_times
 

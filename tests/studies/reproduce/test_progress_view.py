@@ -4,9 +4,9 @@ import pytest
 from rich.console import Console
 
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.job_report import JobReport
-from drgcn.studies.reproduce.planned_job import PlannedJob
-from drgcn.studies.reproduce.progress_view import ProgressView
+from drgcn.studies.reproduce.outcomes import JobReport
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.status import PlannedJob
 
 from .small_plan import experiment
 

@@ -5,9 +5,8 @@ import time
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.studies.reproduce.ray_connection import connect
-from drgcn.studies.reproduce.ray_runner import RayRunner
-from drgcn.studies.reproduce.ray_share import RayShare
+from drgcn.ray_cluster import RayShare, connect
+from drgcn.studies.reproduce.ray import RayRunner
 
 
 def test_missing_ray_is_said_in_one_line(monkeypatch):

@@ -1,8 +1,8 @@
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.studies.reproduce.ray_delivery import deliver
-from drgcn.studies.run_record import load_records
+from drgcn.studies.records import load_records
+from drgcn.studies.reproduce.ray import deliver
 
 from .small_plan import without_times
 

@@ -9,18 +9,17 @@ from dataclasses import replace
 
 import pytest
 
+from drgcn.ray_cluster import RayShare
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import job as job_module
-from drgcn.studies.reproduce import ray_board
-from drgcn.studies.reproduce.failure import failures_in
+from drgcn.studies.reproduce import ray as ray_board
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.progress_view import ProgressView
-from drgcn.studies.reproduce.ray_runner import RayRunner
-from drgcn.studies.reproduce.ray_share import RayShare
-from drgcn.studies.reproduce.ray_task import run_on_node
-from drgcn.studies.reproduce.stock import take_stock
+from drgcn.studies.reproduce.outcomes import failures_in
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.ray import RayRunner, run_on_node
+from drgcn.studies.reproduce.status import take_stock
 from drgcn.studies.reproduce.suite import run_suite
-from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import run
+from drgcn.studies.run import run
 
 from .small_plan import experiment, small_jobs, without_times
 
@@ -235,8 +234,8 @@ def test_a_job_keeps_its_cpu_while_it_notes_its_start(runner, tmp_path, monkeypa
         return Board
 
     def timed(errand, tell):
-        from drgcn.studies.reproduce.job_report import JobReport
-        from drgcn.studies.reproduce.ray_errand import Delivery
+        from drgcn.studies.reproduce.outcomes import JobReport
+        from drgcn.studies.reproduce.ray import Delivery
 
         start = time.time()
         (seen / errand.job.key).touch()

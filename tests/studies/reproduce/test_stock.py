@@ -3,11 +3,9 @@ from dataclasses import replace
 import pytest
 
 from drgcn.data import load
-from drgcn.studies.reproduce.cost import CostEstimate
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.job import Job, run_job
-from drgcn.studies.reproduce.results import results_of
-from drgcn.studies.reproduce.stock import take_stock
-from drgcn.studies.run_record import load_records
+from drgcn.studies.reproduce.status import CostEstimate, results_of, take_stock
 
 from .small_plan import experiment
 

@@ -3,11 +3,9 @@ import random
 
 import pytest
 
-from drgcn.studies.reproduce.cost import CostEstimate
 from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.job_clock import JobClock
-from drgcn.studies.reproduce.planned_job import PlannedJob
-from drgcn.studies.reproduce.time_left import TimeLeft, duration_words
+from drgcn.studies.reproduce.progress import JobClock, TimeLeft, duration_words
+from drgcn.studies.reproduce.status import CostEstimate, PlannedJob
 
 from .small_plan import experiment
 

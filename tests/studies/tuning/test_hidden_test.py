@@ -1,10 +1,9 @@
 import pytest
 import torch
 
-from drgcn.studies.experiment import Experiment
-from drgcn.studies.recipes import MODELS, recipe
-from drgcn.studies.runner import run
-from drgcn.studies.tuning.hidden_test import without_test
+from drgcn.studies.experiment import MODELS, Experiment, recipe
+from drgcn.studies.run import run
+from drgcn.studies.tuning.search import without_test
 
 from ...training.graphs import several
 

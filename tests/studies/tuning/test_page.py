@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.studies.run_record import RunRecord
-from drgcn.studies.tuning.words import tuning_words
+from drgcn.studies.records import RunRecord
+from drgcn.studies.tuning.report import tuning_words
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "results" / "tuning" / "wine"

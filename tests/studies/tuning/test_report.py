@@ -5,13 +5,11 @@ import pytest
 import torch
 
 from drgcn.studies.comparison import gain
-from drgcn.studies.recipes import recipe
-from drgcn.studies.runner import run
-from drgcn.studies.tuning.report import tuning_report, write_report
-from drgcn.studies.tuning.search import Search
-from drgcn.studies.tuning.searching import run_searches
-from drgcn.studies.tuning.setting_range import SettingRange
-from drgcn.studies.tuning.words import tuning_words
+from drgcn.studies.experiment import recipe
+from drgcn.studies.run import run
+from drgcn.studies.tuning.report import tuning_report, tuning_words, write_report
+from drgcn.studies.tuning.search import Search, run_searches
+from drgcn.studies.tuning.space import SettingRange
 
 USUAL = recipe("planted", "random", hidden_channels=8, epochs=12)
 SPACE = (SettingRange("lr", 1e-2, 1e-1, log=True), SettingRange("dropout", 0.0, 0.8))

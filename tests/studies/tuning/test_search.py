@@ -6,14 +6,12 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.studies.recipes import recipe
-from drgcn.studies.run_record import load_records
-from drgcn.studies.runner import run
+from drgcn.studies.experiment import recipe
+from drgcn.studies.records import load_records
+from drgcn.studies.run import run
 from drgcn.studies.tuning import search as module
-from drgcn.studies.tuning.folder_lock import folder_lock
-from drgcn.studies.tuning.search import Search
-from drgcn.studies.tuning.searching import run_searches
-from drgcn.studies.tuning.setting_range import SettingRange
+from drgcn.studies.tuning.search import Search, folder_lock, run_searches
+from drgcn.studies.tuning.space import SettingRange
 
 USUAL = recipe("planted", "random", hidden_channels=8, epochs=5)
 SPACE = (

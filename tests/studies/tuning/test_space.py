@@ -2,12 +2,10 @@ import pytest
 
 from drgcn.errors import InputError
 from drgcn.nn import GAT, GCN, FastGCN, MixHop
-from drgcn.studies.building import build
-from drgcn.studies.recipes import MODELS, recipe
-from drgcn.studies.tuning.applying import corners, settings_inside, with_settings
-from drgcn.studies.tuning.default_space import default_space
-from drgcn.studies.tuning.reading_space import read_space, tunable
-from drgcn.studies.tuning.setting_range import SettingRange
+from drgcn.studies.experiment import MODELS, recipe
+from drgcn.studies.run import build
+from drgcn.studies.tuning.search import corners, settings_inside, with_settings
+from drgcn.studies.tuning.space import SettingRange, default_space, read_space, tunable
 
 
 def read(*words, model="gcn", make=GCN):

@@ -107,7 +107,7 @@ def compare(
 
     from drgcn.recommend.study import compare as run_study
     from drgcn.recommend.study.recipes import recipe
-    from drgcn.studies.environment import environment
+    from drgcn.studies.records import environment
 
     use_threads(threads)
     where = use_device(device)

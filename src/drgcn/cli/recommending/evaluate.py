@@ -56,7 +56,7 @@ def evaluate(
 
     from drgcn.recommend.retrieval import evaluate as ranked
     from drgcn.recommend.serving import LoadedRun, model_hash
-    from drgcn.studies.environment import environment
+    from drgcn.studies.records import environment
 
     use_threads(threads)
     where = use_device(device)

@@ -61,7 +61,7 @@ def export(
     from drgcn.recommend.retrieval.recall_tuning import RecallTuning
     from drgcn.recommend.serving import ExportSettings, LoadedRun
     from drgcn.recommend.serving import export as write_export
-    from drgcn.studies.environment import environment
+    from drgcn.studies.records import environment
 
     use_threads(threads)
     where = use_device(device)

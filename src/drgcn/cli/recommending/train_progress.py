@@ -21,7 +21,7 @@ from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.train import TrainProgress, TrainResult, train
 from drgcn.recommend.model.train_settings import TrainSettings
-from drgcn.studies.environment import environment
+from drgcn.studies.records import environment
 
 _LINE_EVERY = 30.0
 

@@ -77,7 +77,7 @@ def train_rank(config: dict[str, Any]) -> None:
         config: The options of ``drgcn recommend train`` as plain values.
     """
     from drgcn.cli.recommending.train import train
-    from drgcn.studies.reproduce.backend import disk_is_full
+    from drgcn.studies.reproduce.suite import disk_is_full
 
     options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
     out = options["out"]
@@ -132,9 +132,8 @@ def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
 def _on_ray(config: Mapping[str, Any], ranks: int, restarts: int, address: str) -> str:
     """The same on a cluster."""
     from drgcn.cli.recommending.ray_progress import RayProgress
+    from drgcn.ray_cluster import RayShare, connect
     from drgcn.recommend.distributed.ray_training import run_on_ray
-    from drgcn.studies.reproduce.ray_connection import connect
-    from drgcn.studies.reproduce.ray_share import RayShare
 
     cpus = config["threads"] or 1
     connect(address, cpus * ranks)

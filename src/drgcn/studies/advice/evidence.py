@@ -1,4 +1,4 @@
-"""What the run records say about Dr, small enough to travel with the package.
+"""Run records about Dr, small enough to travel with the package, and in words.
 
 ``python -m drgcn.studies.advice.evidence results`` writes the file anew; no number in it is typed.
 """
@@ -12,16 +12,145 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from drgcn.errors import InputError
+from drgcn.studies.advice.feature_numbers import FILE as MEASURES
+from drgcn.studies.advice.feature_numbers import load_measures
+from drgcn.studies.advice.gain import GainStudy, study
 from drgcn.studies.comparison import gain
-from drgcn.studies.gain.evidence import GainEvidence
-from drgcn.studies.gain.feature_measures import FILE as MEASURES
-from drgcn.studies.gain.feature_measures import load_measures
-from drgcn.studies.gain.study import study
-from drgcn.studies.recipes import unusual
+from drgcn.studies.experiment import unusual
+from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.tables import gate_groups
-from drgcn.studies.run_record import RunRecord, load_records
+
+_WORDS = {"standard": "standardising", "row": "row normalisation"}
+# A gate with this share of its entries at either end is more switch than gate.
+_MOSTLY_STUCK = 0.5
+
+
+def summary(comparisons: Sequence[Comparison]) -> str:
+    """What the comparisons on real data say, in plain words."""
+    comparisons = [c for c in comparisons if not c.features.startswith("generated")]
+    if not comparisons:
+        return "There are no recorded comparisons to go by."
+    scaled = [c for c in comparisons if c.scaled]
+    up = sum(c.low > 0 for c in scaled)
+    down = sum(c.high < 0 for c in scaled)
+    sentences = [
+        f"On record are {len(scaled)} comparisons on {len({c.dataset for c in scaled})} real "
+        f"datasets (some of them many times: other splits, other models) with features that "
+        f"were row-normalised or standardised: in {up} of them Dr surely gained, in {down} it "
+        f"surely lost, in {len(scaled) - up - down} it made no sure difference (95 % intervals "
+        f"over seeds; one in twenty would look sure by chance)."
+    ]
+    unscaled = [c for c in comparisons if not c.scaled]
+    if unscaled:
+        sentences.append(
+            f"On features left as they were, of {len(unscaled)} comparisons on "
+            f"{len({c.dataset for c in unscaled})} datasets, Dr surely gained in "
+            f"{sum(c.low > 0 for c in unscaled)} and lost in {sum(c.high < 0 for c in unscaled)}."
+        )
+    top = max(comparisons, key=lambda c: c.low)
+    if top.low > 0 and not top.scaled:
+        sentences.append(
+            f"The surest gain, {top.words}, is on {top.dataset} ({top.model}, {top.features} "
+            f"features) with features left unscaled."
+        )
+        place = (top.dataset, top.split, top.model, top.features)
+        again = [c for c in scaled if (c.dataset, c.split, c.model, c.features) == place]
+        sentences += [
+            f"With the same features after {_WORDS[c.normalize]} it is {c.words}." for c in again
+        ]
+    return " ".join(sentences)
+
+
+def raw_against_standard(comparisons: Sequence[Comparison]) -> str:
+    """What raw features cost that leave most of a gate stuck, beside the same features
+    standardised; empty if no such pair is on record."""
+    found = []
+    for raw in comparisons:
+        if raw.normalize != "none" or (raw.saturation or 0) < _MOSTLY_STUCK:
+            continue
+        place = (raw.dataset, raw.split, raw.model, raw.features, "standard")
+        found += [
+            f"on {raw.dataset} ({raw.model}) with raw features Dr made {raw.words}{_stuck(raw)}, "
+            f"after standardising {after.words}{_stuck(after)}"
+            for after in comparisons
+            if (after.dataset, after.split, after.model, after.features, after.normalize) == place
+        ]
+    return f"On record: {'; '.join(found)}." if found else ""
+
+
+def _stuck(comparison: Comparison) -> str:
+    share = comparison.saturation
+    return (
+        "" if share is None else f" ({100 * share:.0f} % of its first gate stuck after training)"
+    )
+
+
+@dataclass(frozen=True)
+class GainEvidence:
+    """The size of the study, and its rank correlations with the gain of Dr.
+
+    Attributes:
+        cells: Settings (dataset, split, scaling) compared.
+        clusters: Datasets they belong to.
+        gained: Datasets with a setting in which Dr surely gained.
+        lost: The same for a sure loss.
+        correlations: By predictor: ``words``, ``spearman``, ``low``, ``high``, ``p_holm``.
+    """
+
+    cells: int
+    clusters: int
+    gained: int
+    lost: int
+    correlations: dict[str, dict[str, Any]]
+
+    @classmethod
+    def of(cls, study: GainStudy) -> GainEvidence:
+        """The evidence of a study."""
+        return cls(
+            cells=len(study.real),
+            clusters=len(study.mean_gains),
+            gained=len(study.gained),
+            lost=len(study.lost),
+            correlations={
+                found.predictor.name: {
+                    "words": found.predictor.words,
+                    "spearman": round(found.correlation.spearman, 2),
+                    "low": round(found.correlation.low, 2),
+                    "high": round(found.correlation.high, 2),
+                    "p_holm": round(found.p_holm, 3),
+                }
+                for found in study.findings
+            },
+        )
+
+    @property
+    def words(self) -> str:
+        """What was found, in one sentence; empty if nothing was correlated."""
+        if not self.correlations:
+            return ""
+        found = self.correlations.values()
+        sure = [
+            f"{c['words']} ({c['spearman']:+.2f} [{c['low']:+.2f}, {c['high']:+.2f}])"
+            for c in found
+            if c["p_holm"] < 0.05
+        ]
+        size = f"Over {self.cells} settings of GCN on {self.clusters} datasets"
+        if sure:
+            return (
+                f"{size}, the gain of Dr goes surely together with {' and '.join(sure)}: rank "
+                f"correlations with 95 % intervals over datasets, of {len(found)} looked at."
+            )
+        ranks = [c["spearman"] for c in found]
+        return (
+            f"{size}, the gain of Dr goes surely together with none of "
+            f"{'; '.join(c['words'] for c in found)}: rank correlations lie between "
+            f"{min(ranks):+.2f} and {max(ranks):+.2f}, their 95 % intervals over datasets between "
+            f"{min(c['low'] for c in found):+.2f} and {max(c['high'] for c in found):+.2f}."
+        )
+
 
 _FILE = "evidence.json"
 

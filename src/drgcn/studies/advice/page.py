@@ -10,11 +10,10 @@ from statistics import mean
 from jinja2 import Environment
 
 from drgcn.studies.advice.advice import Advice
+from drgcn.studies.advice.learnt_gates import LearntGates, damping, order_of
 from drgcn.studies.comparison import k_words
-from drgcn.studies.report.figures import to_svg
-from drgcn.studies.report.gate_figures import k_figure, variance_figure
-from drgcn.studies.report.k_table import share_words
-from drgcn.studies.report.learnt_gates import LearntGates, damping, order_of
+from drgcn.studies.report.figures import k_figure, to_svg, variance_figure
+from drgcn.studies.report.measurements import share_words
 
 LABELS = {
     "rows": "rows",

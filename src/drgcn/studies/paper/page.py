@@ -1,4 +1,4 @@
-"""Reads a table from its page, a file of TOML that can be laid beside the paper.
+"""Tables read from their pages, files of TOML that can be laid beside the paper.
 
 A page holds the printed numbers as a grid, and under the head of every row and column what is
 known of it: dataset, split and scaling, model, gate, norm and other settings of an experiment.
@@ -9,15 +9,64 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
-from drgcn.studies.paper.cell_settings import CellSettings
-from drgcn.studies.paper.grid import Grid
-from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.paper.printed_number import PrintedNumber
-from drgcn.studies.paper.table_cell import Quantity, TableCell
+from drgcn.studies.experiment import Experiment, recipe, usual_scaling
+from drgcn.studies.paper.table import CellRecipe, PaperTable, PrintedNumber, Quantity, TableCell
+
+#: Names in the order of the paper, and then our own.
+NAMES: Final = (
+    *("datasets", "main", "ppi", "recommendation", "k", "reddit-norms"),
+    *("leaks-cora", "leaks-cora-others", "leaks-citeseer", "leaks-citeseer-others"),
+    *("datasets-citation", "full", "semi", "norms", "pre-activation"),
+    *("inductive", "reddit-like"),
+)
+
+
+def paper_tables() -> dict[str, PaperTable]:
+    """All tables by name, in the order of :data:`NAMES`."""
+    return {name: paper_table_of(name) for name in NAMES}
+
+
+@cache
+def paper_table_of(name: str) -> PaperTable:
+    """The table of a name.
+
+    Raises:
+        InputError: If there is none.
+    """
+    if name not in NAMES:
+        raise InputError(f"Expected a table out of {', '.join(NAMES)}; found {name!r}.")
+    with as_file(files("drgcn.studies.paper") / "tables" / f"{name}.toml") as path:
+        return read_page(path)
+
+
+def table_or_page(name: str) -> PaperTable:
+    """The table of a name, or of a user's own page given by its path.
+
+    Raises:
+        InputError: If there is neither, or the page says something that cannot be.
+    """
+    if name in NAMES:
+        return paper_table_of(name)
+    if name.endswith(".toml") or Path(name).exists():
+        return read_page(Path(name))
+    close = get_close_matches(name, NAMES, n=2)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise InputError(
+        f"Expected a table out of {', '.join(NAMES)}, or the path of a page (.toml); found "
+        f"{name!r}.{hint}"
+    )
+
 
 _PAGE: Final[dict[str, type]] = {
     **{"number": int, "title": str, "label": str, "unit": str, "about": str, "seeds": int},
@@ -155,3 +204,142 @@ def _expect_page(page: dict[str, Any]) -> None:
             )
     if page.get("seeds", 1) < 1:
         raise InputError(f"Expected at least one seed; found {page['seeds']}: use 20")
+
+
+_SCALINGS = Literal["row", "standard", "none"]
+_HINTS: Final[dict[str, Any]] = {
+    **get_type_hints(Experiment),
+    **{"normalize": _SCALINGS, "quantity": Quantity, "reason": str, "needs": str, "stand_in": str},
+}
+_ROW: Final = ("model", "reweight", "norm", "pre_activation")
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """Settings of an experiment by name, and what is said about the cell besides.
+
+    Attributes:
+        values: All of it; settings of :class:`Experiment`, and ``normalize``, ``quantity``,
+            ``reason`` (why nothing is run), ``needs`` (what has to be there first) and
+            ``stand_in``.
+    """
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> CellSettings:
+        """Settings whose names and types are right."""
+        for name, value in values.items():
+            if name not in _HINTS:
+                raise InputError(
+                    f"Expected settings out of {', '.join(sorted(_HINTS))}; found {name}: correct "
+                    "the page"
+                )
+            if not _fits(value, _HINTS[name]):
+                raise InputError(
+                    f"Expected {name} to be {_words(_HINTS[name])}; found {value!r}: correct it"
+                )
+        return cls(values)
+
+    def get(self, name: str) -> Any:
+        """A setting; ``None`` if nothing is said."""
+        return self.values.get(name)
+
+    @property
+    def label(self) -> str | None:
+        """The name of the row in our tables, of whatever model; ``None`` if none is named."""
+        if "model" not in self.values:
+            return None
+        return Experiment("", "", **{k: self.values[k] for k in _ROW if k in self.values}).label
+
+    def recipe(self) -> CellRecipe:
+        """What to train: the model's recipe on the dataset, changed as the page says."""
+        for name in ("dataset", "split", "model"):
+            if name not in self.values:
+                raise InputError(
+                    f"Expected a {name}, or a reason why nothing is run; found neither: add one"
+                )
+        dataset, split = self.values["dataset"], self.values["split"]
+        own = dataset not in names() and Path(dataset).exists()
+        if not own and split not in describe(dataset).splits:
+            raise InputError(
+                f"Expected a split of {dataset}; found {split!r}: choose one of "
+                f"{', '.join(describe(dataset).splits)}"
+            )
+        settings = Experiment.__dataclass_fields__.keys() & self.values.keys()
+        experiment = recipe(**{name: self.values[name] for name in settings})
+        usual = usual_scaling(dataset, experiment.model) or "none"  # as load does with own data
+        return CellRecipe(experiment, self.values.get("normalize", usual))
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of a page is of a type."""
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if hint is float:
+        return type(value) in (int, float)
+    return type(value) is (get_origin(hint) or hint)
+
+
+def _words(hint: Any) -> str:
+    """A type in words."""
+    if get_origin(hint) is Literal:
+        return " or ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(_words(one) for one in get_args(hint) if one is not type(None))
+    plain = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+    return plain.get(hint, "a table of names with values")
+
+
+NOTHING = ("-", "--", "")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Numbers by heads of row and column; ``None`` where nothing is printed."""
+
+    numbers: dict[tuple[str, str], PrintedNumber | None]
+
+    @classmethod
+    def read(cls, text: str, rows: Iterable[str], columns: Iterable[str]) -> Grid:
+        """Reads lines such as ``GCN | 85.9 ± 0.5 | -``, the first being the heads of columns.
+
+        Args:
+            text: The lines.
+            rows: Heads that the lines must have, in this order.
+            columns: Heads that the first line must have, in this order.
+        """
+        lines = [
+            [part.strip() for part in line.split("|")]
+            for line in text.splitlines()
+            if line.strip()
+        ]
+        if not lines:
+            raise InputError("Expected numbers in lines; found none: take numbers out or fill it")
+        _expect_heads(lines[0][1:], columns, "columns")
+        _expect_heads([line[0] for line in lines[1:]], rows, "rows")
+        numbers: dict[tuple[str, str], PrintedNumber | None] = {}
+        for row, *cells in lines[1:]:
+            if len(cells) != len(lines[0]) - 1:
+                raise InputError(
+                    f"Expected {len(lines[0]) - 1} numbers in row {row!r}; found {len(cells)}: "
+                    "write - where the paper prints nothing"
+                )
+            for column, cell in zip(lines[0][1:], cells, strict=True):
+                numbers[row, column] = None if cell in NOTHING else PrintedNumber.read(cell)
+        return cls(numbers)
+
+    def at(self, row: str, column: str) -> PrintedNumber | None:
+        """The number at a place."""
+        return self.numbers[row, column]
+
+
+def _expect_heads(found: list[str], expected: Iterable[str], what: str) -> None:
+    heads = list(expected)
+    if found != heads:
+        raise InputError(
+            f"Expected the numbers to have the {what} {', '.join(heads)}, in this order; found "
+            f"{', '.join(found)}: make them the same"
+        )

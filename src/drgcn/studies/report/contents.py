@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from drgcn.studies.paper.paper_table import PaperTable
-from drgcn.studies.report.cell_rows import CellRows
-from drgcn.studies.report.comparison_block import ComparisonBlock, comparison_block
-from drgcn.studies.report.epoch_time import epoch_time_table
-from drgcn.studies.report.failed_jobs import FailedJobs
-from drgcn.studies.report.findings import findings
-from drgcn.studies.report.gain_chart import correlation_words, gain_chart, with_k
-from drgcn.studies.report.gate_test_table import gate_test_table
-from drgcn.studies.report.gate_tests import BASELINES, GateTest, gate_tests
-from drgcn.studies.report.k_table import k_table
-from drgcn.studies.report.paper_section import JudgedTable, judged_tables, overview
-from drgcn.studies.report.provenance import device_table, version_words
-from drgcn.studies.report.reading import READING
-from drgcn.studies.report.spectrum import MISSING, spectrum_table
-from drgcn.studies.report.suite_table import readable_suites, suite_table
-from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, record_rows
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.studies.paper.table import PaperTable
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.comparisons import (
+    ComparisonBlock,
+    comparison_block,
+    correlation_words,
+    gain_chart,
+    with_k,
+)
+from drgcn.studies.report.gate_tests import (
+    BASELINES,
+    LEVEL,
+    GateTest,
+    count_words,
+    gate_test_table,
+    gate_tests,
+)
+from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
+from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, merge, record_rows
 from drgcn.studies.report.text_table import TextTable
-from drgcn.studies.reproduce.suite_record import SuiteRecord
-from drgcn.studies.run_record import RunRecord
+from drgcn.studies.report.verdicts import (
+    PAPER_RUNS,
+    CellRows,
+    CellVerdict,
+    FailedJobs,
+    JudgedTable,
+    count_verdicts,
+    judged_tables,
+    overview,
+)
+from drgcn.studies.reproduce.many import many
+from drgcn.studies.reproduce.outcomes import SuiteRecord
 
 
 @dataclass(frozen=True)
@@ -177,3 +194,165 @@ def _all_records(records: Sequence[RunRecord]) -> Section:
     notes = ("A published number in brackets was reached on other features.",)
     table = TextTable("records-table", title, RECORD_HEADS, rows, notes, left=3, folded=True)
     return Section("records", "All records", tables=(table,))
+
+
+READING: Final = (
+    "Means with standard deviations (n - 1) over seeds, in percent. Every seed was tested once, "
+    "at the epoch its stopping rule kept.",
+    f"Difference to the paper: ours less the printed number, with a 95 % interval by Welch's "
+    f"method. Both sides have a deviation of their own; what the paper prints behind ± is taken "
+    f"as the standard deviation over {PAPER_RUNS} runs, which it says all its methods were given. "
+    f"Where no deviation is printed, the number is taken as it stands and only ours vary: such "
+    f"numbers are mostly quoted from others.",
+    f"Verdict: reproduced, if the interval holds zero or the difference is smaller than what the "
+    f"printed digits leave out; above or below, if neither; not comparable on other features, on "
+    f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
+    f"small difference a sure one: look at its size, too. The pictures of a table share one "
+    f"scale; an arrow means further out.",
+    f"Dr against another row: paired by seed, t-tests corrected by Holm's method at "
+    f"{100 * LEVEL:.0f} % within each family, with a sign-flip test as a check.",
+)
+
+
+def findings(
+    records: Sequence[RunRecord],
+    judged: Sequence[JudgedTable],
+    families: Mapping[str | None, Sequence[GateTest]],
+) -> list[str]:
+    """What was run, how the paper's numbers came out, and what Dr did."""
+    found = [size_words(records)]
+    if any(one.trained for one in judged):
+        found += paper_words(judged)
+    found += [count_words(tests, against) for against, tests in families.items() if tests]
+    return found
+
+
+def size_words(records: Sequence[RunRecord]) -> str:
+    """How much was trained."""
+    rows = merge(records)
+    sets = {str(record.data["name"]) for record, _ in rows}
+    models = {record.experiment.model for record, _ in rows}
+    seeds = sum(len(seeds) for _, seeds in rows)
+    return (
+        f"{many(seeds, 'trained network')}: {many(len(rows), 'experiment')} with "
+        f"{many(len(models), 'model')} on {many(len(sets), 'dataset')}."
+    )
+
+
+def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
+    """How many of the paper's numbers were reproduced, and why others were not tried."""
+    trained = [one for table in judged if not table.counts_data for one in table.found]
+    printed = [one for one in trained if one.cell.printed is not None]
+    count = count_verdicts(printed)
+    comparable = count["reproduced"] + count["above"] + count["below"]
+    verbs = {name: "was" if number == 1 else "were" for name, number in count.items()}
+    words = [
+        f"Of {len(printed)} results that the paper prints, each as often as it is printed, "
+        f"{comparable} can be compared: {count['reproduced']} "
+        f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['above']} of "
+        f"ours {'lies' if count['above'] == 1 else 'lie'} above and {count['below']} below. "
+        f"{count['not comparable']} {verbs['not comparable']} run on other "
+        f"data, on another machine or with fewer seeds, and {count['not run']} "
+        f"{verbs['not run']} not run. If "
+        f"every number were equal in truth, one interval in twenty would still miss it."
+    ]
+    data = [one for table in judged if table.counts_data for one in table.found]
+    if counted := [one for one in data if one.values]:
+        words.append(_data_words(counted, len(data)))
+    return words
+
+
+def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:
+    equal = sum(one.verdict == "reproduced" for one in counted)
+    return (
+        f"Of {printed} numbers that the paper prints about its data, {len(counted)} stand in "
+        f"these records, and {equal} of them are the same."
+    )
+
+
+_VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
+_DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
+
+
+def device_table(records: Sequence[RunRecord]) -> TextTable:
+    """What was trained on which machine."""
+    groups: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        groups[str(record.environment["device"])].append(record)
+    rows = [
+        (
+            device,
+            f"{len(group):,}",
+            f"{sum(len(record.seeds) for record in group):,}",
+            duration(sum(record.seconds for record in group)),
+            min(record.started for record in group)[:10],
+            max(record.started for record in group)[:10],
+        )
+        for device, group in sorted(groups.items(), key=lambda item: -len(item[1]))
+    ]
+    notes = (
+        "Training time is the sum over records; those of one machine may have run side by side.",
+    )
+    return TextTable("machines", "Machines", _DEVICE_HEADS, tuple(rows), notes=notes)
+
+
+def version_words(records: Sequence[RunRecord]) -> str:
+    """Versions of what the numbers were made with."""
+    parts = []
+    for name in _VERSIONS:
+        found = sorted({str(r.environment[name]) for r in records if name in r.environment})
+        if found:
+            parts.append(f"{name.replace('torch_geometric', 'PyG')} {', '.join(found)}")
+    sources = {record.environment.get("source") for record in records}
+    return f"{'; '.join(parts)}; {len(sources)} states of this package's code."
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: ``41 s``, ``12 min 5 s``, ``3 h 20 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+_SUITE_HEADS: Final = (
+    *("tables", "started", "wall time", "cells", "seeds trained", "on record before"),
+    *("jobs", "at once", "device", "ended"),
+)
+_NOTES: Final = (
+    "From the start of the command to its end, with loading, start-up and writing. A suite that "
+    "found seeds on record did not train them: compare those that found none, and "
+    "of which others did no jobs.",
+)
+
+
+def suite_table(suites: Sequence[SuiteRecord]) -> TextTable | None:
+    """One line per suite that trained something; ``None`` if there is none."""
+    rows = tuple(_row(suite) for suite in suites if suite.seeds_trained)
+    return TextTable("suites", "Whole suites", _SUITE_HEADS, rows, _NOTES) if rows else None
+
+
+def readable_suites(folder: Path | None) -> list[SuiteRecord]:
+    """All that can be read beside the records of a folder, the oldest first; a damaged one is
+    named and keeps no other from being shown."""
+    found = []
+    for path in sorted((folder / "suites").glob("*.json")) if folder is not None else []:
+        try:
+            found.append(SuiteRecord.read(path))
+        except InputError as error:
+            warnings.warn(f"left out a damaged suite. {error}", DrgcnWarning, stacklevel=3)
+    return found
+
+
+def _row(suite: SuiteRecord) -> tuple[str, ...]:
+    only = [f"{name} {' '.join(values)}" for name, values in suite.only.items() if values]
+    failed = f", {suite.failed} failed" if suite.failed else ""
+    failed += f", {suite.jobs_of_others} more by others" if suite.jobs_of_others else ""
+    return (
+        *(", ".join([" ".join(suite.tables), *only]), suite.started[:16].replace("T", " ")),
+        *(duration(suite.wall_seconds), f"{suite.cells:,}", f"{suite.seeds_trained:,}"),
+        *(f"{suite.seeds_recorded:,}", f"{suite.jobs:,}{failed}", str(suite.workers)),
+        *(str(suite.environment.get("device", "")), suite.ending),
+    )

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from drgcn.data.catalog import describe, names
 from drgcn.studies.comparison import gain, k_words, summarize
+from drgcn.studies.experiment import MODELS, unusual, usual_scaling
 from drgcn.studies.paper.published import published
-from drgcn.studies.recipes import MODELS, unusual
-from drgcn.studies.run_record import RunRecord, SeedResult
-from drgcn.studies.scaling import usual_scaling
+from drgcn.studies.records import RunRecord, SeedResult
 
 Row = tuple[RunRecord, dict[int, SeedResult]]
 

@@ -1,28 +1,213 @@
-"""A search: trials one after another, each an experiment on record."""
+"""A search on validation: trials one after another, each an experiment on record."""
 
 from __future__ import annotations
 
+import copy
+import fcntl
+import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+import optuna
 import torch
 from optuna.trial import FrozenTrial, TrialState
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.run_record import records_in
-from drgcn.studies.runner import run
-from drgcn.studies.tuning.applying import settings_inside, with_settings
-from drgcn.studies.tuning.drawing import draw
-from drgcn.studies.tuning.hidden_test import without_test
-from drgcn.studies.tuning.setting_range import SettingRange
-from drgcn.studies.tuning.trial_log import TrialLog
+from drgcn.studies.records import records_in
+from drgcn.studies.run import run
+from drgcn.studies.tuning.space import SettingRange
 from drgcn.training import Progress
+
+_FIELDS = frozenset(field.name for field in fields(Experiment))
+
+
+def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
+    """The experiment with some settings changed; what is no setting of it goes to the model."""
+    own = {name: value for name, value in settings.items() if name in _FIELDS}
+    options = {name: value for name, value in settings.items() if name not in _FIELDS}
+    return replace(experiment, **own, options={**experiment.options, **options})
+
+
+def settings_inside(
+    experiment: Experiment, space: Sequence[SettingRange]
+) -> dict[str, Any] | None:
+    """The settings that an experiment has already, if the search could draw them."""
+    found: dict[str, Any] = {}
+    for one in space:
+        known = experiment.to_dict() if one.name in _FIELDS else experiment.options
+        if one.name not in known or not one.contains(known[one.name]):
+            return None
+        found[one.name] = known[one.name]
+    return found
+
+
+def corners(experiment: Experiment, space: Sequence[SettingRange]) -> Iterator[Experiment]:
+    """The experiment with each setting at its ends, one at a time: to be tried before a search."""
+    for one in space:
+        for value in one.ends:
+            yield with_settings(experiment, {one.name: value})
+
+
+SAMPLER: Final = "optuna TPESampler, seeded anew for every trial"
+
+
+def draw(
+    before: Sequence[optuna.trial.FrozenTrial], space: Sequence[SettingRange], seed: int
+) -> dict[str, Any]:
+    """Settings for one more trial.
+
+    They depend on the seed, the number of trials before and their validation accuracies, and on
+    nothing else: a sampler that lives through a search would have a state that a killed process
+    takes with it.
+
+    Args:
+        before: The finished trials, in order.
+        space: What may be chosen.
+        seed: Seed of the search.
+    """
+    own = int(np.random.SeedSequence([seed, len(before)]).generate_state(1)[0])
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=own),
+        # Seeds train together in one pass, so there is nothing to cut short.
+        pruner=optuna.pruners.NopPruner(),
+    )
+    study.add_trials(before)
+    drawn = study.ask({one.name: one.distribution() for one in space}).params
+    return {one.name: one.tidy(drawn[one.name]) for one in space}
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Holds a folder against other processes; the system lets go of it when this one ends, however
+    it ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"Expected {folder} to be free; another search is running in it. Wait for it, or "
+                f"choose another --out."
+            ) from None
+        yield
+
+
+SUFFIX = "without test"
+
+
+def without_test(data: Data) -> Data:
+    """The same graph with no label but those to train and validate, and validation for a test.
+
+    Training and validation are what they were, to the last digit: features and edges of all nodes
+    stay. What a record of it calls test accuracy is the validation accuracy again, and its split
+    is called "... without test"; its content hash is another, so that no record made on it is ever
+    taken for one of the dataset itself.
+
+    Args:
+        data: A graph from :func:`drgcn.load`.
+    """
+    hidden = copy.copy(data)
+    hidden.y = data.y.clone()
+    hidden.y[~(data.train_mask | data.val_mask)] = -1
+    hidden.test_mask = data.val_mask.clone()
+    info = data.dataset
+    missing = hidden.y < 0 if hidden.y.dim() == 1 else (hidden.y < 0).any(dim=1)
+    hidden.dataset = replace(
+        info,
+        split=f"{info.split} {SUFFIX}",
+        test=info.val,
+        unlabelled=int(missing.sum()),
+        content_hash=hashlib.sha256(f"{info.content_hash} {SUFFIX}".encode()).hexdigest()[:16],
+    )
+    return hidden
+
+
+_QUESTION = "question"
+
+
+class TrialLog:
+    """An optuna study in an SQLite file, to which only finished trials are added.
+
+    A trial that is cut off leaves nothing here: the same one is drawn again, and goes on from its
+    own checkpoint or record. Any tool for optuna's studies can open the file.
+
+    Args:
+        path: The file.
+        name: Name of the study, for a file may hold several.
+        question: What decides the trials. A study of the same name that asked something else is
+            refused.
+    """
+
+    def __init__(self, path: Path, name: str, question: Mapping[str, Any]) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            self._study = optuna.create_study(
+                storage=f"sqlite:///{path.resolve()}",
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            asked = self._study.user_attrs.get(_QUESTION)
+        except Exception as error:  # a damaged file can raise nearly anything
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise InputError(
+                f"Expected {path} to be a study of this program; it cannot be read ({reason}). "
+                f"Remove it, or choose another --out."
+            ) from None
+        if asked is None:
+            self._study.set_user_attr(_QUESTION, dict(question))
+        elif asked != question:
+            changed = sorted(k for k in {**asked, **question} if asked.get(k) != question.get(k))
+            raise InputError(
+                f"Expected the search that {path.parent} holds already for {name}; found another "
+                f"{', '.join(changed)}. Choose another --out."
+            )
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """The trials so far, in order."""
+        return self._study.get_trials(deepcopy=False)
+
+    def add(
+        self,
+        settings: Mapping[str, Any],
+        space: Sequence[SettingRange],
+        val_accuracy: Sequence[float],
+    ) -> None:
+        """Adds a trial that was trained, with the validation accuracy of each seed."""
+        self._study.add_trial(
+            optuna.create_trial(
+                value=sum(val_accuracy) / len(val_accuracy),
+                params=dict(settings),
+                distributions={one.name: one.distribution() for one in space},
+                user_attrs={"val_accuracy": list(val_accuracy)},
+            )
+        )
+
+    def add_failure(
+        self,
+        settings: Mapping[str, Any],
+        space: Sequence[SettingRange],
+        reason: str,
+        seconds: float,
+    ) -> None:
+        """Adds a trial that could not be trained. It counts: time was spent on it."""
+        self._study.add_trial(
+            optuna.create_trial(
+                state=TrialState.FAIL,
+                params=dict(settings),
+                distributions={one.name: one.distribution() for one in space},
+                user_attrs={"reason": reason, "seconds": round(seconds, 3)},
+            )
+        )
 
 
 class Search:
@@ -142,3 +327,94 @@ class Search:
     def _trial(self, settings: dict[str, Any]) -> Experiment:
         split = self._data.dataset.split  # says in every table that this was no test
         return replace(with_settings(self.experiment, settings), split=split)
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """Where the searches stand.
+
+    Attributes:
+        row: The experiment whose turn it is.
+        done: Finished trials of all searches.
+        in_all: How many there are to be.
+        share: How much of the present trial is done, between 0 and 1.
+        best: The highest mean validation accuracy of this search so far.
+        finished: Whether a trial has just been finished.
+    """
+
+    row: str
+    done: int
+    in_all: int
+    share: float
+    best: float | None
+    finished: bool
+
+
+def run_searches(
+    searches: Sequence[Search],
+    trials: int,
+    *,
+    timeout: float | None = None,
+    progress: Callable[[SearchProgress], None] | None = None,
+) -> int:
+    """Trials until each search has as many as asked for; those of earlier calls count.
+
+    Searches take turns, so that all have had as many trials when time is up.
+
+    Args:
+        searches: The searches.
+        trials: Trials of each.
+        timeout: Seconds after which no further round of trials is begun, counted over all calls;
+            there is always one round.
+        progress: Called a few times a second, and after every trial.
+
+    Returns:
+        How many trials each search has had in the end: fewer than asked for if time was up.
+    """
+    for search in searches:
+        if len(search.trials) > trials:
+            raise InputError(
+                f"Expected --trials {len(search.trials)} or more: as many were spent on "
+                f"{search.experiment.label} already. To spend fewer, choose another --out."
+            )
+    started = time.perf_counter()
+    earlier = sum(search.spent()[1] for search in searches) if timeout is not None else 0.0
+    for number in range(trials):
+        waiting = [search for search in searches if len(search.trials) <= number]
+        late = timeout is not None and earlier + time.perf_counter() - started >= timeout
+        if waiting and late and number > 0:
+            return number
+        for search in waiting:
+            show = None if progress is None else _shown(searches, search, trials, progress)
+            search.step(show)
+            if show is not None:
+                show(None)
+    return trials
+
+
+def _shown(
+    searches: Sequence[Search],
+    search: Search,
+    trials: int,
+    progress: Callable[[SearchProgress], None],
+) -> Callable[[Progress | None], None]:
+    done = sum(len(one.trials) for one in searches)
+    values = [trial.value for trial in search.trials if trial.value is not None]
+
+    def show(now: Progress | None) -> None:
+        best = max(values, default=None)
+        if now is None:
+            last = search.trials[-1].value
+            best = max([*values, last] if last is not None else values, default=None)
+        progress(
+            SearchProgress(
+                row=search.experiment.label,
+                done=done + (now is None),
+                in_all=trials * len(searches),
+                share=0.0 if now is None else now.epochs_done / now.epochs_in_all,
+                best=best,
+                finished=now is None,
+            )
+        )
+
+    return show

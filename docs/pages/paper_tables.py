@@ -1,0 +1,182 @@
+"""The paper's tables filled from run records, and which of its numbers are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drgcn.studies.comparison import gain, summarize
+from drgcn.studies.experiment import unusual
+from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.paper.published import Published, PublishedK, paper_k, published
+from drgcn.studies.paper.table import PrintedNumber
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.tables import (
+    Row,
+    data_name,
+    data_remarks,
+    merge,
+    rebuilt,
+    scaled_as_published,
+)
+
+
+def paper_table(records: Sequence[RunRecord], name: str) -> str:
+    """The accuracies of one of the paper's tables in Markdown: models down, datasets across.
+
+    Only records of the usual training count, and one per cell: where features can be scaled in
+    several ways, the one whose plain GCN has the highest validation accuracy. A model that was
+    published on features scaled in another way says so in its cell.
+
+    Args:
+        records: All records at hand.
+        name: One of :data:`drgcn.studies.paper.published.RESULTS`.
+    """
+    rows: dict[str, dict[tuple[str, str], PrintedNumber | None]] = {}
+    for cell in paper_table_of(name).cells:
+        if cell.quantity == "test" and cell.label and cell.dataset and cell.split:
+            rows.setdefault(cell.label, {})[cell.dataset, cell.split] = cell.printed
+    columns = list(next(iter(rows.values())))
+    ours, names = _cells(records)
+    heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
+    for label, printed in rows.items():
+        cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def usual_rows(records: Sequence[RunRecord]) -> list[Row]:
+    """Records of the usual training, on features scaled as published."""
+    return [
+        (record, seeds)
+        for record, seeds in merge(records)
+        if not unusual(record.experiment) and scaled_as_published(record)
+    ]
+
+
+def _cells(
+    records: Sequence[RunRecord],
+) -> tuple[dict[tuple[str, str, str], str], dict[tuple[str, str], str]]:
+    """Accuracies by dataset, split and row, and what to call each dataset."""
+    rows = usual_rows(records)
+    content: dict[tuple[str, str], tuple[float, str]] = {}
+    names: dict[tuple[str, str], str] = {}
+    for record, seeds in rows:
+        if record.experiment.label == "gcn":
+            place = (record.data["name"], record.data["split"])
+            found = (summarize(seeds).val_mean, record.data["content_hash"])
+            if found > content.get(place, (0.0, "")):
+                content[place], names[place] = found, data_name(record)
+    ours: dict[tuple[str, str, str], str] = {}
+    # Those on the column's own data come last, and so are the ones that stay.
+    rows.sort(key=lambda row: row[0].data["content_hash"] in [c for _, c in content.values()])
+    for record, seeds in rows:
+        place = (record.data["name"], record.data["split"])
+        name = names.setdefault(place, data_name(record))
+        summary = summarize(seeds)
+        words = summary.words(1)
+        if data_name(record) != name:
+            words += f" [{', '.join(data_remarks(record))}]"
+        ours[*place, record.experiment.label] = words
+    return ours, names
+
+
+def _cell(ours: str | None, printed: PrintedNumber | None) -> str:
+    if printed is None:
+        return ours or ""
+    return f"{ours or '-'} ({printed})"
+
+
+HEADS = ("dataset", "split", "K, layer 1", "K, layer 2", "Dr - plain [95 %]")
+
+
+def paper_k_table(records: Sequence[RunRecord]) -> str:
+    """Table 5 in Markdown, one line per dataset: learnt K of Dr-ASGCN, and what Dr added.
+
+    Args:
+        records: All records at hand; those of ASGCN in its usual training count.
+    """
+    rows: dict[tuple[str, str, str], Row] = {}
+    for record, seeds in usual_rows(records):
+        key = (record.data["name"], record.data["split"], record.experiment.label)
+        rows[key] = (record, seeds)
+    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    for place, printed in paper_k().items():
+        plain, dr = (rows.get((*place, label)) for label in ("asgcn", "asgcn + dr"))
+        name = place[0] if dr is None else data_name(dr[0])
+        lines.append("| " + " | ".join([name, place[1], *_k_cells(plain, dr, printed)]) + " |")
+    return "\n".join(lines)
+
+
+def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str]:
+    ours = ["-", "-"] if dr is None else [f"{k:.2f}" for k in summarize(dr[1]).k]
+    over = "-" if plain is None or dr is None else str(gain(dr[1], plain[1]))
+    words = [f"{mine} ({theirs:.2f})" for mine, theirs in zip(ours, printed.k, strict=True)]
+    return [*words, f"{over} ({printed.gain:+.2f})"]
+
+
+#: What counts as a deviation where none is printed.
+TOLERANCE: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of ours beside its published number.
+
+    Attributes:
+        dataset: Name of the dataset.
+        split: Its split.
+        model: The model, by the name of its recipe.
+        label: The row's name.
+        mean: Our test accuracy in percent.
+        printed: What the paper prints.
+    """
+
+    dataset: str
+    split: str
+    model: str
+    label: str
+    mean: float
+    printed: Published
+
+    @property
+    def reached(self) -> bool:
+        """Whether it lies no further below than one printed deviation."""
+        std = TOLERANCE if self.printed.std is None else self.printed.std
+        return self.mean >= self.printed.mean - std
+
+    def __str__(self) -> str:
+        return (
+            f"{self.label} on {self.dataset} ({self.split}) has {self.mean:.2f} where "
+            f"{self.printed} is printed"
+        )
+
+
+def standings(records: Sequence[RunRecord]) -> list[Standing]:
+    """All rows that have a published number for the very same features."""
+    found = []
+    for record, seeds in usual_rows(records):
+        printed = published(record.experiment)
+        if printed is not None and not rebuilt(record):
+            ran, mean = record.experiment, summarize(seeds).mean
+            found.append(Standing(ran.dataset, ran.split, ran.model, ran.label, mean, printed))
+    return found
+
+
+def reached_words(found: Sequence[Standing], what: str, *, names: bool = True) -> str:
+    """How many are reached, and which are not.
+
+    Args:
+        found: The rows to speak of.
+        what: What they are, in words.
+        names: Whether to list those that are not reached.
+    """
+    short = [str(row) for row in found if not row.reached]
+    missed = f" Short of it: {'; '.join(short)}." if short and names else ""
+    return (
+        f"Of {len(found)} numbers the paper prints for {what}, on data at hand, "
+        f"{len(found) - len(short)} are reached or exceeded within one printed deviation "
+        f"({TOLERANCE} where none is printed).{missed}"
+    )

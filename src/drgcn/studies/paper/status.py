@@ -1,0 +1,225 @@
+"""A table in facts: recipes resolved, what can be built, and what is on record."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+
+from drgcn.errors import InputError
+from drgcn.studies.experiment import Experiment, departures
+from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
+from drgcn.studies.records import RunRecord
+from drgcn.studies.run import build, stopping_rule
+from drgcn.training import BestValidation, Patience
+
+_BUDGET: Final = ("epochs", "rule", "patience", "watch")
+_NAMED: Final = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
+
+
+def table_facts(table: PaperTable) -> dict[str, Any]:
+    """A table with all its cells, ready for JSON."""
+    return {
+        **{"name": table.name, "number": table.number, "title": table.title},
+        **{"label": table.label, "unit": table.unit, "about": table.about},
+        **{"rows": list(table.rows), "columns": list(table.columns)},
+        "cells": [cell_facts(cell, table.seeds) for cell in table.cells],
+    }
+
+
+def cell_facts(cell: TableCell, seeds: int) -> dict[str, Any]:
+    """What is printed in a cell, and what is run for it."""
+    facts: dict[str, Any] = {
+        **{"row": cell.row, "column": cell.column, "quantity": cell.quantity},
+        "printed": None if cell.printed is None else asdict(cell.printed),
+        **{"dataset": cell.dataset, "split": cell.split, "model": cell.label},
+        **{"runnable": cell.runnable, "reason": cell.reason, "stand_in": cell.stand_in},
+        "note": cell.note,
+    }
+    if cell.job is not None:
+        facts |= {
+            "normalize": cell.job.normalize,
+            "settings": cell_settings(cell.job.experiment),
+            "budget": _budget(cell.job.experiment),
+            "seeds": list(range(seeds)),
+            "experiment": cell.job.experiment.to_dict(),
+        }
+    return facts
+
+
+def cell_settings(experiment: Experiment) -> dict[str, Any]:
+    """What departs from the defaults, but for what the row's name and the budget say."""
+    found = departures(experiment, Experiment(experiment.dataset, experiment.split))
+    options = found.pop("options", {})
+    told = {name: value for name, value in found.items() if name not in (*_NAMED, *_BUDGET)}
+    return told | options
+
+
+def cell_words(cell: TableCell, seeds: int) -> list[str]:
+    """The same in lines, the first being its place and number."""
+    lines = [f"{cell.row} | {cell.column}: {cell.printed or 'no number printed'}"]
+    if cell.job is not None:
+        ran = cell.job.experiment
+        settings = ", ".join(f"{k} {v}" for k, v in cell_settings(ran).items())
+        lines += [
+            f"  {ran.dataset} ({ran.split}), features scaled: {cell.job.normalize}; {ran.label}",
+            f"  settings: {settings or 'all at their default'}",
+            f"  budget: {seeds} seeds from 0, at most {ran.epochs} epochs, {_rule_words(ran)}",
+        ]
+    if cell.reason is not None:
+        lines.append(f"  {'needs' if cell.job is not None else 'not run'}: {cell.reason}")
+    if cell.stand_in is not None:
+        lines.append(f"  instead: {cell.stand_in}")
+    if cell.note is not None:
+        lines.append(f"  note: {cell.note}")
+    return lines
+
+
+def _budget(experiment: Experiment) -> dict[str, Any]:
+    found = {name: getattr(experiment, name) for name in _BUDGET}
+    if experiment.rule != "patience":
+        del found["watch"]  # which no other rule reads
+    return found
+
+
+def _rule_words(experiment: Experiment) -> str:
+    watched = {"both": "loss or accuracy", "accuracy": "accuracy", "loss": "loss"}
+    match stopping_rule(experiment):
+        case BestValidation(patience=None):
+            return "the best on validation"
+        case BestValidation(patience=patience):
+            return f"the best on validation, stopped after {patience} epochs without a better one"
+        case Patience(patience=patience, watch=watch):
+            return f"stopped after {patience} epochs without a better validation {watched[watch]}"
+        case _:
+            return "stopped when the validation loss rises"
+
+
+# Of data that the paper does not count: its recipes fit whatever widths there are.
+_SOME_WIDTHS = (16, 2)
+
+
+def check_table(table: PaperTable) -> int:
+    """Builds the model of every cell that has a recipe, on no data, and returns how many.
+
+    Raises:
+        InputError: At the first cell whose model cannot be built.
+    """
+    built = 0
+    for cell in table.cells:
+        if cell.job is None:
+            continue
+        experiment = cell.job.experiment
+        features, classes = _widths().get(experiment.dataset, _SOME_WIDTHS)
+        stub: Any = SimpleNamespace(
+            num_features=features, dataset=SimpleNamespace(classes=classes)
+        )
+        try:
+            with torch.device("meta"):  # shapes without numbers: nothing is allocated
+                build(experiment, stub)
+            stopping_rule(experiment)
+        except InputError as error:
+            raise InputError(
+                f"table {table.name}, row {cell.row!r}, column {cell.column!r}: {error}"
+            ) from None
+        built += 1
+    return built
+
+
+@cache
+def _widths() -> dict[str, tuple[int, int]]:
+    """Features and classes of the paper's datasets, as it prints them."""
+    found: dict[str, dict[str, int]] = {}
+    for name in ("datasets", "datasets-citation"):
+        for cell in paper_table_of(name).printed:
+            if cell.dataset and cell.printed:
+                found.setdefault(cell.dataset, {})[cell.row[:7]] = int(cell.printed.mean)
+    return {name: (rows["Feature"], rows["Classes"]) for name, rows in found.items()}
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Cells of a table.
+
+    Attributes:
+        name: The table's name.
+        number: Its number in the paper.
+        title: What it shows.
+        printed: Cells with a printed number.
+        runnable: Cells that can be run.
+        need_data: Cells that could be, if the user had the data.
+        on_record: Runnable cells of which any seed is on record; ``None`` if nobody looked.
+        complete: Those of which every seed is.
+    """
+
+    name: str
+    number: int | None
+    title: str
+    printed: int
+    runnable: int
+    need_data: int
+    on_record: int | None = None
+    complete: int | None = None
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """The counts that are known, in the order above."""
+        counts = (self.printed, self.runnable, self.need_data, self.on_record, self.complete)
+        return tuple(count for count in counts if count is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, without what nobody looked for."""
+        looked = {"on_record", "complete"}
+        return {k: v for k, v in asdict(self).items() if v is not None or k not in looked}
+
+
+def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCounts:
+    """Counts the cells of a table.
+
+    Args:
+        table: The table.
+        known: What is on record, if that is to be counted.
+    """
+    seeds = [
+        0 if known is None or cell.job is None else seeds_of(cell.job, known)
+        for cell in table.runnable
+    ]
+    return TableCounts(
+        name=table.name,
+        number=table.number,
+        title=table.title,
+        printed=len(table.printed),
+        runnable=len(table.runnable),
+        need_data=sum(cell.job is not None and not cell.runnable for cell in table.cells),
+        on_record=None if known is None else sum(count > 0 for count in seeds),
+        complete=None if known is None else sum(count >= table.seeds for count in seeds),
+    )
+
+
+#: Seeds by recipe and content of the data.
+Recorded = Mapping[tuple[str, str], Mapping[str, set[int]]]
+
+
+def recorded(records: Iterable[RunRecord]) -> Recorded:
+    """The seeds on record by what was trained, how features were scaled, and their content.
+
+    Records of data made with options of its own are left out: a recipe has none.
+    """
+    found: dict[tuple[str, str], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        if not record.data.get("options"):
+            place = (record.experiment.identity(""), str(record.data.get("normalize")))
+            found[place][record.data["content_hash"]] |= record.seeds.keys()
+    return found
+
+
+def seeds_of(job: CellRecipe, known: Recorded) -> int:
+    """The seeds of a recipe on record; of several contents under one name, the most."""
+    contents = known.get((job.experiment.identity(""), job.normalize), {})
+    return max(map(len, contents.values()), default=0)

@@ -1,0 +1,160 @@
+"""A table of the paper, its cells, and the numbers printed in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from drgcn.errors import InputError
+from drgcn.studies.experiment import Experiment
+
+_FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
+
+
+@dataclass(frozen=True)
+class PrintedNumber:
+    """A number of a table, and how it stands there.
+
+    Attributes:
+        mean: The number.
+        std: What is printed behind ``±``, the standard deviation over runs; ``None`` where
+            nothing is.
+        text: As it is printed: ``"86.8 ± 0.5"``, ``"2,708"``, ``"42.3 %"``.
+    """
+
+    mean: float
+    std: float | None
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> PrintedNumber:
+        """The number that stands in a cell.
+
+        Example:
+            >>> PrintedNumber.read("86.8±0.5")
+            PrintedNumber(mean=86.8, std=0.5, text='86.8 ± 0.5')
+        """
+        found = _FORM.fullmatch(text.strip())
+        if found is None:
+            raise InputError(
+                f"Expected a number such as 86.8 ± 0.5, 2,708 or 42.3 %; found {text.strip()!r}: "
+                "write - where the paper prints nothing"
+            )
+        mean, std, percent = found.groups()
+        words = mean + (f" ± {std}" if std else "") + (" %" if percent else "")
+        return cls(float(mean.replace(",", "")), float(std) if std else None, words)
+
+    @property
+    def decimals(self) -> int:
+        """Digits behind the point: the number is rounded to so many."""
+        return len(re.split(r"[ %]", self.text)[0].partition(".")[2])
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class CellRecipe:
+    """An experiment, and how the features of its data are scaled.
+
+    Attributes:
+        experiment: What to train; it names dataset, split, model, options and budget.
+        normalize: What to give :func:`drgcn.load` as ``normalize``.
+    """
+
+    experiment: Experiment
+    normalize: str
+
+
+Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
+QUANTITIES: tuple[str, ...] = get_args(Quantity)
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """What the paper prints somewhere, and what can be run for it.
+
+    A cell with a recipe and a reason at once is one that this package can run as soon as the
+    user has the data: the reason says which. A cell without a recipe has nothing to run.
+
+    Attributes:
+        row: Head of its row.
+        column: Head of its column.
+        printed: The printed number; ``None`` where the paper prints none.
+        job: What to train; ``None`` if nothing is.
+        reason: Why it cannot be run, or not yet; ``None`` if it can.
+        note: What is odd about the printed number.
+        quantity: What the number is: ``test`` (accuracy or micro-F1 in percent), ``gain``
+            (points that Dr adds to it), ``k1`` and ``k2`` (learnt K of a layer), ``seconds`` (of
+            an epoch), ``recall`` (in percent), ``count`` or ``rate`` (in percent) of data.
+        dataset: The dataset, by the catalogue's name where it is there.
+        split: Its split.
+        label: The row's name in our tables, such as ``gcn + dr``, also where nothing is run.
+        stand_in: What can be looked at instead.
+    """
+
+    row: str
+    column: str
+    printed: PrintedNumber | None
+    job: CellRecipe | None
+    reason: str | None
+    note: str | None = None
+    quantity: Quantity = "test"
+    dataset: str | None = None
+    split: str | None = None
+    label: str | None = None
+    stand_in: str | None = None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether it can be run with data that everyone can have."""
+        return self.job is not None and self.reason is None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table: what is printed in it, and what is run for it.
+
+    Attributes:
+        name: What commands call it.
+        number: Its number in the paper; ``None`` for a table of our own.
+        title: What it shows, in a few words.
+        label: Its label in the paper's source.
+        unit: What its numbers are.
+        seeds: How many seeds each cell is run with; they are 0, 1, 2 and so on.
+        rows: Heads of the rows.
+        columns: Heads of the columns.
+        cells: All cells, row by row.
+        about: What a reader has to know, if anything.
+    """
+
+    name: str
+    number: int | None
+    title: str
+    label: str | None
+    unit: str
+    seeds: int
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[TableCell, ...]
+    about: str | None = None
+
+    @property
+    def heading(self) -> str:
+        """``Table 2 (transductive datasets)``; the title alone for a table of our own."""
+        return self.title if self.number is None else f"Table {self.number} ({self.title})"
+
+    @property
+    def printed(self) -> tuple[TableCell, ...]:
+        """Cells with a printed number."""
+        return tuple(cell for cell in self.cells if cell.printed is not None)
+
+    @property
+    def runnable(self) -> tuple[TableCell, ...]:
+        """Cells that can be run with data that everyone can have."""
+        return tuple(cell for cell in self.cells if cell.runnable)
+
+    def cell(self, row: str, column: str) -> TableCell:
+        """The cell at a place."""
+        return self.cells[self.rows.index(row) * len(self.columns) + self.columns.index(column)]

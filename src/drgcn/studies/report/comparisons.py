@@ -1,0 +1,258 @@
+"""Comparisons of gates as blocks of a report: rows, verdict, and charts of training and gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from drgcn.studies.advice.correlation import FEWEST, correlate
+from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
+from drgcn.studies.experiment import unusual
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.gate_tests import GateTest
+from drgcn.studies.report.measurements import mean_saturation, share_words
+from drgcn.studies.report.svg import WIDTH, Axis, Chart
+from drgcn.studies.report.tables import GATES, Row, data_name, published_cell, row_name
+from drgcn.studies.report.text_table import TextTable
+
+
+@dataclass(frozen=True)
+class ComparisonBlock:
+    """Rows that differ in their gate alone, ready for a page.
+
+    Attributes:
+        title: Dataset, split and model.
+        short: What came out, in a few words.
+        facts: What the data is, and what departs from the usual training.
+        table: The rows.
+        verdict: What follows; empty unless plain, Dr and both controls are there.
+        charts: Pictures.
+        provenance: Where the numbers come from.
+    """
+
+    title: str
+    short: str
+    facts: str
+    table: TextTable
+    verdict: str
+    charts: tuple[str, ...]
+    provenance: str
+
+
+def comparison_block(gates: Mapping[str | None, Row], number: int) -> ComparisonBlock:
+    """The block of some rows.
+
+    Args:
+        gates: Rows by their gate.
+        number: Tells its table from those of other blocks.
+    """
+    shown = {gate: gates[gate] for gate in GATES if gate in gates}
+    record = next(iter(shown.values()))[0]
+    data, where = record.data, record.environment
+    results = {gate: seeds for gate, (_, seeds) in shown.items()}
+    plain = replace(record, experiment=replace(record.experiment, reweight=None))
+    counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
+    parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test."
+    departs = unusual(record.experiment)
+    return ComparisonBlock(
+        title=f"{data_name(record)}, split {data['split']}: {row_name(plain)}",
+        short=_short(results),
+        facts=f"{counts}; {parts}".format_map(data)
+        + (f" Departing from the usual training: {departs}." if departs else ""),
+        table=_table(shown, f"comparison-{number}", str(data.get("metric") or "accuracy")),
+        verdict=verdict(results) if set(GATES) <= gates.keys() else "",
+        charts=tuple(row_charts(shown)),
+        provenance=f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
+        f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",
+    )
+
+
+def _short(results: Mapping[str | None, Results]) -> str:
+    if {None, "dr"} <= results.keys() and len(results["dr"].keys() & results[None].keys()) > 1:
+        return f"Dr - plain {gain(results['dr'], results[None])}"
+    return ", ".join(f"{summarize(seeds).mean:.1f}" for seeds in results.values()) + " %"
+
+
+def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> TextTable:
+    plain = shown[None][1] if None in shown else None
+    heads = ("model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer")
+    rows = tuple(_cells(record, seeds, plain) for record, seeds in shown.values())
+    return TextTable(name, name, (*heads, "stuck per layer", "best epoch", "seeds"), rows)
+
+
+def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[str, ...]:
+    summary = summarize(seeds)
+    return (
+        record.experiment.label,
+        summary.words(2),
+        published_cell(record),
+        "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
+        k_words(summary.k),
+        share_words(mean_saturation(seeds)),
+        str(round(summary.best_epoch)),
+        str(summary.seeds),
+    )
+
+
+#: How pictures and their colours name a gate.
+GATE_NAMES: Final[Mapping[str | None, str]] = {
+    **{None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
+}
+_CLASSES: Final = {None: "plain", "dr": "dr", "static": "static", "constant": "constant"}
+_CURVES: Final = {
+    "curve_val_accuracy": ("validation {} %", 100.0),
+    "curve_train_loss": ("training loss", 1.0),
+}
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """One row's curve: its mean over seeds, and the band of all but the outer tenths."""
+
+    kind: str
+    epochs: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+def row_charts(rows: Mapping[str | None, Row]) -> list[str]:
+    """Three pictures of rows that differ in their gate alone; two if no curve was recorded."""
+    shown = {gate: rows[gate] for gate in GATES if gate in rows}
+    curves = [_chart(shown, name) for name in ("curve_val_accuracy", "curve_train_loss")]
+    return [_seeds(shown), *filter(None, curves)]
+
+
+def _metric(rows: Mapping[str | None, Row]) -> str:
+    return str(next(iter(rows.values()))[0].data.get("metric") or "accuracy")
+
+
+def _seeds(rows: Mapping[str | None, Row]) -> str:
+    """A dot for every seed, and a line at their mean."""
+    values = {g: [100 * r.test_accuracy for r in seeds.values()] for g, (_, seeds) in rows.items()}
+    names = [GATE_NAMES[gate] for gate in values]
+    chart = Chart(
+        Axis(-0.5, len(names) - 0.4, ""),
+        Axis.around([v for each in values.values() for v in each], ""),
+        f"test {_metric(rows)} %, one dot per seed",
+    )
+    for place, (gate, points) in enumerate(values.items()):
+        kind = _CLASSES[gate]
+        for shift, value in zip(np.linspace(-0.18, 0.18, len(points)), points, strict=True):
+            chart.dot(place + float(shift), value, kind)
+        mean = float(np.mean(points))
+        chart.bar((place - 0.3, place + 0.3), (mean, mean), f"line {kind}")
+        chart.words(place + 0.28, mean, f"{mean:.1f}")
+    return chart.svg(names)
+
+
+def _chart(rows: Mapping[str | None, Row], name: str) -> str:
+    words, factor = _CURVES[name]
+    curves = _curves(rows, name, factor)
+    if not curves:
+        return ""
+    epochs = [epoch for curve in curves for epoch in curve.epochs]
+    values = [v for c in curves for line in (c.mean, c.low, c.high) for v in line]
+    chart = Chart(
+        Axis(min(epochs), max(max(epochs), 1.5 * min(epochs)), "epoch", log=True),
+        Axis.around(values, ""),
+        words.format(_metric(rows)),
+    )
+    for curve in curves:
+        chart.band(curve.epochs, curve.low, curve.high, curve.kind)
+    for curve in curves:
+        chart.line(curve.epochs, curve.mean, curve.kind)
+    return chart.svg()
+
+
+def _curves(rows: Mapping[str | None, Row], name: str, factor: float) -> list[_Curve]:
+    """The curves of a picture, as far as every seed was trained: a mean over those that are left
+    would be of other seeds at every epoch."""
+    found = []
+    for gate, (record, seeds) in rows.items():
+        length = min(len(getattr(result, name)) for result in seeds.values())
+        values = factor * np.array([getattr(r, name)[:length] for r in seeds.values()], float)
+        if values.size and np.isfinite(values).all():
+            low, high = np.quantile(values, [0.1, 0.9], axis=0)
+            epochs = [float(epoch) for epoch in record.curve_epochs[:length]]
+            lines = [line.tolist() for line in (values.mean(0), low, high)]
+            found.append(_Curve(_CLASSES[gate], epochs, *lines))
+    return found
+
+
+_NAMED = 6
+_LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
+
+
+def with_k(tests: Sequence[GateTest]) -> list[GateTest]:
+    """Comparisons whose K of the first layer is defined."""
+    return [test for test in tests if test.k and not math.isnan(test.k[0])]
+
+
+def gain_chart(points: Sequence[GateTest]) -> str:
+    """Gain with its interval over K, each point in the colour of what is sure of it."""
+    gains = [point.test.gain for point in points]
+    across = Axis.around([*(point.k[0] for point in points), 1.0], "K of the first layer")
+    chart = Chart(
+        across,
+        Axis.around([0.0, *(found.mean for found in gains)], ""),
+        "Dr - plain, points of accuracy",
+    )
+    chart.bar((across.low, across.high), (0, 0), "zero")
+    chart.bar((1, 1), (chart.y.low, chart.y.high), "zero")
+    for point, found in zip(points, gains, strict=True):
+        kind = point.sign
+        ends = max(found.low, chart.y.low), min(found.high, chart.y.high)
+        chart.bar((point.k[0], point.k[0]), ends, f"whisker {kind}")
+    for point, found in zip(points, gains, strict=True):
+        look = point.sign + (" hollow" if point.synthetic else "")
+        where = f"{point.dataset}, {point.split}, {point.model}"
+        chart.dot(
+            point.k[0], found.mean, look, f"{where}: K {point.k[0]:.2f}, {found}", radius=3.5
+        )
+    _name_farthest(chart, points)
+    return chart.svg()
+
+
+def correlation_words(points: Sequence[GateTest]) -> str:
+    """How gain and K go together over datasets of the world, each counting once."""
+    real = [point for point in points if not point.synthetic]
+    k, gains = [p.k[0] for p in real], [p.test.gain.mean for p in real]
+    names = [point.name for point in real]
+    if len(set(names)) < FEWEST or len(set(k)) < 2 or len(set(gains)) < 2:
+        return f"Fewer than {FEWEST} datasets that were not made up: nothing to correlate."
+    found = correlate(k, gains, names)
+    return (
+        f"Over {found.observations} settings of {found.clusters} datasets that were not made up, "
+        f"the rank correlation of K and gain is {found.spearman:+.2f} "
+        f"[{found.low:+.2f}, {found.high:+.2f}] (95 % interval by drawing datasets with "
+        f"replacement; p = {found.p:.2f} by exchanging them). Each dataset counts once. If small "
+        f"K helped, it would be below zero."
+    )
+
+
+def _name_farthest(chart: Chart, points: Sequence[GateTest]) -> None:
+    """Names beside the farthest points, on the side where fewer points and names are hidden."""
+    taken = [chart.place(point.k[0], point.test.gain.mean) for point in points]
+    for point in _farthest(points):
+        x, y = chart.place(point.k[0], point.test.gain.mean)
+        width = _LETTER * len(point.name)
+        hidden = {}
+        for side, left in (("start", x + 4), ("end", x - 4 - width)):
+            inside = [left < at < left + width and abs(up - y) < _LINE for at, up in taken]
+            hidden[side] = sum(inside) + 100 * (not 0 < left < WIDTH - width)
+        side = min(hidden, key=lambda each: hidden[each])
+        chart.words(point.k[0], point.test.gain.mean, point.name, side)
+        left = x + 4 if side == "start" else x - 4 - width
+        taken += [(left + share * width, y) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+
+def _farthest(points: Sequence[GateTest]) -> list[GateTest]:
+    """The settings with the greatest gains and losses, one for each dataset."""
+    by_size = sorted(points, key=lambda point: abs(point.test.gain.mean))
+    farthest = {point.name: point for point in by_size}.values()
+    return sorted(farthest, key=by_size.index)[-_NAMED:]

@@ -1,0 +1,426 @@
+"""Printed numbers judged by records: the seeds behind a cell, and what may be said of it."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import numpy as np
+from scipy import stats
+
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.studies.comparison import Gain, mean_interval
+from drgcn.studies.experiment import Experiment
+from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.measurements import seconds_per_epoch
+from drgcn.studies.report.svg import interval_pictures
+from drgcn.studies.report.tables import Row, merge, rebuilt
+from drgcn.studies.report.text_table import TextTable
+from drgcn.studies.reproduce.outcomes import Failure
+
+
+class FailedJobs:
+    """Why cells of a table have no record, where somebody tried.
+
+    Args:
+        folder: Where the records lie; nothing failed if not given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._errors: dict[tuple[str, str | None], str] = {}
+        for path in sorted((folder / "failures").glob("*.json")) if folder is not None else []:
+            try:
+                failure = Failure.read(path)
+                experiment = Experiment(**failure.experiment)
+            except (InputError, TypeError) as error:
+                warnings.warn(f"left out a damaged failure. {error}", DrgcnWarning, stacklevel=2)
+                continue
+            self._errors[experiment.identity(""), failure.normalize] = failure.error
+
+    def error(self, job: CellRecipe) -> str | None:
+        """What went wrong with a recipe, in one line; ``None`` if nothing did."""
+        name = job.experiment.identity("")
+        return self._errors.get((name, job.normalize), self._errors.get((name, None)))
+
+
+# Facts of data on record, by the word that the heads of the paper's tables begin with.
+_COUNTS = {
+    **{"nodes": "nodes", "edges": "edges", "classes": "classes", "features": "features"},
+    **{"training": "train", "validation": "val", "test": "test"},
+}
+
+
+class CellRows:
+    """Records, found by the recipe of a cell.
+
+    Args:
+        records: All records at hand.
+        failed: Jobs that have none because they failed.
+    """
+
+    def __init__(self, records: Sequence[RunRecord], failed: FailedJobs | None = None) -> None:
+        self.failed = failed or FailedJobs()
+        self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for record, seeds in merge(records):
+            key = (record.experiment.identity(""), str(record.data.get("normalize")))
+            self._rows[key].append((record, seeds))
+        self._data = {(r.data["name"], r.data["split"]): r.data for r in records}
+
+    def find(self, job: CellRecipe) -> Row | None:
+        """The row of a recipe: trained so, on features scaled so.
+
+        Of several, which saw other content under one name, the one with most seeds, and of
+        these the latest.
+        """
+        found = self._rows.get((job.experiment.identity(""), job.normalize), [])
+        usual = [row for row in found if not row[0].data.get("options")]
+        return max(usual, key=lambda row: (len(row[1]), row[0].started), default=None)
+
+    def values(self, cell: TableCell) -> list[float]:
+        """What each seed measured of a cell's quantity; empty where nothing is on record."""
+        row = None if cell.job is None else self.find(cell.job)
+        if cell.job is None or row is None:
+            return []
+        record, seeds = row
+        match cell.quantity:
+            case "test":
+                return [100 * result.test_accuracy for result in seeds.values()]
+            case "gain":
+                return self._gains(cell.job, row)
+            case "k1" | "k2":
+                layer = int(cell.quantity[1]) - 1
+                found = [result.k[layer] for result in seeds.values() if len(result.k) > layer]
+                return [value for value in found if value is not None]
+            case "seconds":
+                return [seconds_per_epoch(record)]
+            case _:
+                return []
+
+    def count(self, cell: TableCell) -> int | None:
+        """What the records say of the data that a cell counts; ``None`` if they do not."""
+        facts = self._data.get((cell.dataset, cell.split), {})
+        found = re.match(r"[a-z]+", cell.row.lower())
+        value = facts.get(_COUNTS.get(found[0], "")) if found else None
+        return value if isinstance(value, int) else None
+
+    def _gains(self, job: CellRecipe, row: Row) -> list[float]:
+        """Points that Dr adds, seed by seed."""
+        plain = self.find(replace(job, experiment=replace(job.experiment, reweight=None)))
+        if plain is None or plain[0].data["content_hash"] != row[0].data["content_hash"]:
+            return []
+        with_dr, without = row[1], plain[1]
+        shared = sorted(with_dr.keys() & without.keys())
+        return [100 * (with_dr[s].test_accuracy - without[s].test_accuracy) for s in shared]
+
+
+def records_of_table(records: Sequence[RunRecord], table: PaperTable) -> list[RunRecord]:
+    """Records of a table's cells, and those that differ from them in the gate alone.
+
+    Raises:
+        InputError: If there are none.
+    """
+    rows = CellRows(records)
+    cells = [rows.find(cell.job) for cell in table.cells if cell.job is not None]
+    wanted = {_family(row[0]) for row in cells if row is not None}
+    found = [record for record in records if _family(record) in wanted]
+    if not found:
+        why = next((cell.reason for cell in table.cells if cell.reason), "")
+        raise InputError(
+            f"Expected records of the table {table.name}; found none"
+            f"{'' if table.runnable or not why else f' ({why})'}. See what there is to run: "
+            f"drgcn studies show {table.name}"
+        )
+    return found
+
+
+def _family(record: RunRecord) -> str:
+    plain = replace(record.experiment, reweight=None)
+    return plain.identity(record.data["content_hash"])
+
+
+#: "All of our methods and compared baseline methods are run 20 times".
+PAPER_RUNS: Final = 20
+
+
+def printed_difference(
+    values: Sequence[float], mean: float, std: float | None, runs: int = PAPER_RUNS
+) -> Gain:
+    """Our mean less the printed one, with a 95 % interval.
+
+    With a printed deviation it is Welch's interval, which lets both sides have a spread of their
+    own. Without one the printed number is taken as it stands, and only ours vary.
+
+    Args:
+        values: Our values, one for each seed.
+        mean: The printed mean.
+        std: The printed standard deviation over runs.
+        runs: How many runs the printed numbers are of.
+
+    Example:
+        >>> print(printed_difference([86.1, 86.5, 86.3], 86.0, None))
+        +0.30 [-0.20, +0.80]
+    """
+    if std is None or len(values) < 2:
+        one = mean_interval(values)
+        return Gain(one.mean - mean, one.low - mean, one.high - mean)
+    ours, theirs = float(np.var(values, ddof=1)) / len(values), std**2 / runs
+    difference, square = float(np.mean(values)) - mean, ours + theirs
+    if square == 0:
+        return Gain(difference, difference, difference)
+    freedom = square**2 / (ours**2 / (len(values) - 1) + theirs**2 / (runs - 1))
+    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(square)
+    return Gain(difference, difference - half, difference + half)
+
+
+def within_rounding(difference: float, decimals: int) -> bool:
+    """Whether a difference is lost when a mean is printed with so many digits after the point."""
+    return abs(difference) <= 0.5 * 10**-decimals + 1e-9
+
+
+Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """A cell of a table with our values beside the printed number.
+
+    Attributes:
+        cell: The cell.
+        values: Our values, one for each seed; empty where nothing is on record.
+        difference: Ours less the printed one; ``None`` where one of them is missing.
+        verdict: What follows.
+        reason: Why it is not comparable, or was not run; empty otherwise.
+    """
+
+    cell: TableCell
+    values: tuple[float, ...]
+    difference: Gain | None
+    verdict: Verdict
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """The verdict, with its reason."""
+        return f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+
+
+def judge_table(table: PaperTable, rows: CellRows) -> list[CellVerdict]:
+    """Every cell of a table that prints a number or was run, in the table's order."""
+    found = [judge(table, cell, rows) for cell in table.cells]
+    return [one for one in found if one.cell.printed is not None or one.values]
+
+
+def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
+    """One cell.
+
+    A number is reproduced if the 95 % interval of the difference holds zero, or if the
+    difference is smaller than what printing so few digits leaves out.
+    """
+    if cell.quantity == "count":
+        return _judge_count(table, cell, rows)
+    values = tuple(rows.values(cell))
+    row = None if cell.job is None else rows.find(cell.job)
+    if not values or row is None:
+        return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
+    if cell.printed is None:
+        return CellVerdict(cell, values, None, "none printed")
+    difference = printed_difference(values, cell.printed.mean, cell.printed.std)
+    if reason := _incomparable(cell, row, values):
+        return CellVerdict(cell, values, difference, "not comparable", reason)
+    alike = within_rounding(difference.mean, cell.printed.decimals)
+    if alike or difference.low <= 0 <= difference.high:
+        return CellVerdict(cell, values, difference, "reproduced")
+    return CellVerdict(cell, values, difference, "above" if difference.mean > 0 else "below")
+
+
+def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
+    """A count of data has no spread: it is the printed one, or it is not."""
+    count = rows.count(cell)
+    if count is None or cell.printed is None:
+        return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
+    over = count - cell.printed.mean
+    verdict: Verdict = "reproduced" if over == 0 else "above" if over > 0 else "below"
+    return CellVerdict(cell, (float(count),), Gain(over, over, over), verdict)
+
+
+def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
+    """How many cells have which verdict, all verdicts named."""
+    return {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+
+
+def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
+    if cell.job is not None and (error := rows.failed.error(cell.job)):
+        return f"it failed ({error})"
+    if cell.reason:
+        return cell.reason.rstrip(".")
+    if cell.job is None:
+        return "nothing to train for it"
+    return f"no record here yet; drgcn reproduce {table.name}"
+
+
+def _incomparable(cell: TableCell, row: Row, values: Sequence[float]) -> str:
+    """Why a difference says nothing about the printed number; empty if it may."""
+    record, _ = row
+    if cell.quantity == "seconds":
+        return f"other code on another machine ({record.environment['device']})"
+    if rebuilt(record):
+        return "rebuilt features"
+    if str(record.data.get("feature_source", "")).startswith("generated"):
+        return "made-up data"
+    if len(values) < PAPER_RUNS:
+        return f"{len(values)} of {PAPER_RUNS} seeds"
+    if not all(map(math.isfinite, values)):
+        return "some seeds have no number"
+    return ""
+
+
+_HEADS = ("row", "column", "published", "ours", "difference [95 %]", "seeds", "verdict")
+_COUNT_WORDS = (0, 1, 2, 3, 6)  # places of the heads that are left where data is counted
+_MISSING = ("row", "column", "published", "not run: why")
+
+
+@dataclass(frozen=True)
+class JudgedTable:
+    """A table of the paper, every cell judged.
+
+    Attributes:
+        table: The table.
+        found: Its cells.
+    """
+
+    table: PaperTable
+    found: tuple[CellVerdict, ...]
+
+    @property
+    def run(self) -> tuple[CellVerdict, ...]:
+        """Cells with something of ours."""
+        return tuple(one for one in self.found if one.values)
+
+    @property
+    def counts_data(self) -> bool:
+        """Whether it counts data, and nothing in it is trained."""
+        return all(one.cell.quantity in ("count", "rate") for one in self.found)
+
+    @property
+    def trained(self) -> bool:
+        """Whether anything was trained for it."""
+        return bool(self.run) and not self.counts_data
+
+    @property
+    def tables(self) -> list[TextTable]:
+        """What was run, and what was not."""
+        parts = [self._run_table()] if self.run else []
+        missing = [one for one in self.found if not one.values]
+        return parts + ([self._missing_table(missing)] if missing else [])
+
+    def _run_table(self) -> TextTable:
+        if all(one.cell.printed is None for one in self.run):
+            return self._own_table()
+        marks = _marks(self.run)
+        notes = [] if self.table.about is None else [self.table.about]
+        notes += [f"({mark}) {' '.join(note.split())}" for note, mark in marks.items()]
+        rows = [_row(one, marks) for one in self.run]
+        whole = TextTable(
+            name=self.table.name,
+            title=self.table.heading,
+            heads=_HEADS,
+            rows=tuple(rows),
+            notes=tuple(notes),
+            left=2,
+            kinds=tuple(one.verdict.replace(" ", "-") for one in self.run),
+        )
+        if self.counts_data:
+            return replace(_columns(whole, _COUNT_WORDS), folded=True)
+        pictures = interval_pictures([one.difference for one in self.run])
+        return replace(whole, pictures=tuple(pictures))
+
+    def _own_table(self) -> TextTable:
+        """A table of our own, with its rows and columns: nothing is printed to stand beside."""
+        ours = {(one.cell.row, one.cell.column): _mean_words(one.values, 2) for one in self.run}
+        rows = tuple(
+            (row, *(ours.get((row, column), "") for column in self.table.columns))
+            for row in self.table.rows
+            if any((row, column) in ours for column in self.table.columns)
+        )
+        seeds = sorted({len(one.values) for one in self.run})
+        notes = [] if self.table.about is None else [self.table.about]
+        notes.append(f"Mean ± standard deviation over {' or '.join(map(str, seeds))} seeds.")
+        heads = ("", *self.table.columns)
+        return TextTable(self.table.name, self.table.heading, heads, rows, tuple(notes))
+
+    def _missing_table(self, missing: Sequence[CellVerdict]) -> TextTable:
+        rows = [
+            (one.cell.row, one.cell.column, str(one.cell.printed), _why(one)) for one in missing
+        ]
+        count = f"{len(missing)} printed number{'s' * (len(missing) > 1)}"
+        title = f"{self.table.heading}: {count} not run"
+        return TextTable(
+            f"{self.table.name}-not-run", title, _MISSING, tuple(rows), left=2, folded=True
+        )
+
+
+def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTable]:
+    """All tables, every cell judged."""
+    return [JudgedTable(table, tuple(judge_table(table, rows))) for table in tables]
+
+
+def overview(judged: Sequence[JudgedTable]) -> TextTable:
+    """How many numbers of each table came out how."""
+    heads = ("reproduced", "above", "below", "not comparable", "not run")
+    rows = []
+    for one in judged:
+        counted = count_verdicts(one.found)
+        printed = [each for each in one.found if each.cell.printed is not None]
+        if printed:
+            numbers = [str(counted[name]) for name in heads]  # type: ignore[index]
+            rows.append((one.table.heading, str(len(printed)), *numbers))
+    return TextTable("overview", "All tables", ("table", "printed numbers", *heads), tuple(rows))
+
+
+def _columns(table: TextTable, places: Sequence[int]) -> TextTable:
+    """A table with some of its columns."""
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    return replace(table, heads=tuple(table.heads[place] for place in places), rows=rows)
+
+
+def _row(one: CellVerdict, marks: dict[str, str]) -> tuple[str, ...]:
+    cell, printed = one.cell, one.cell.printed
+    digits = 2 if printed is None else max(printed.decimals, 2)
+    if cell.quantity == "count":
+        ours, difference, seeds = f"{one.values[0]:,.0f}", "", ""
+    else:
+        ours, seeds = _mean_words(one.values, digits), str(len(one.values))
+        difference = _difference_words(one)
+    published = "" if printed is None else str(printed)
+    mark = f" ({marks[cell.note]})" if cell.note else ""
+    return (cell.row + mark, cell.column, published, ours, difference, seeds, one.words)
+
+
+def _mean_words(values: Sequence[float], digits: int) -> str:
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+
+
+def _difference_words(one: CellVerdict) -> str:
+    if one.difference is None:
+        return ""
+    return str(one.difference) if len(one.values) > 1 else f"{one.difference.mean:+.2f}"
+
+
+def _marks(run: Sequence[CellVerdict]) -> dict[str, str]:
+    """A letter for every remark on a cell, in the order they occur."""
+    notes = dict.fromkeys(one.cell.note for one in run if one.cell.note)
+    return {note: chr(ord("a") + place) for place, note in enumerate(notes) if note}
+
+
+def _why(one: CellVerdict) -> str:
+    stand_in = one.cell.stand_in
+    return one.reason + (f". Instead: {stand_in}" if stand_in else "")

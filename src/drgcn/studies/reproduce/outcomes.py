@@ -1,0 +1,187 @@
+"""Outcomes of jobs and of whole suites, as files beside the records."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from drgcn.errors import InputError
+from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.whole_file import write_whole
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """How a job ended, small enough to be sent from another process or machine.
+
+    The numbers themselves are not in it: they are in the records that the job has written.
+
+    Attributes:
+        job: The job.
+        trained: Seeds that were trained now; none if all were on record by then.
+        seconds: What the job took where it ran, reading the data included.
+        error: What went wrong, in one line; ``None`` if nothing did.
+        traceback: Where it went wrong.
+        attempts: How often it was tried.
+        disk_full: Whether nothing more can be written, so that going on makes no sense.
+        notes: Warnings of this package that came up on the way.
+    """
+
+    job: Job
+    trained: tuple[int, ...] = ()
+    seconds: float = 0.0
+    error: str | None = None
+    traceback: str = ""
+    attempts: int = 1
+    disk_full: bool = False
+    notes: tuple[str, ...] = ()
+
+
+_FAILURES = "failures"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that failed: one JSON file under ``failures``, until the job succeeds.
+
+    Attributes:
+        name: The job in words.
+        experiment: Its experiment, as plain values.
+        normalize: How its features were to be scaled.
+        seeds: The seeds wanted.
+        error: What went wrong, in one line.
+        traceback: Where it went wrong.
+        attempts: How often it was tried.
+        when: The time it was given up.
+        environment: Versions and hardware.
+    """
+
+    name: str
+    experiment: dict[str, Any]
+    normalize: str | None
+    seeds: list[int]
+    error: str
+    traceback: str
+    attempts: int
+    when: str
+    environment: dict[str, Any]
+
+    @classmethod
+    def of(cls, report: JobReport, environment: dict[str, Any]) -> Failure:
+        """The failure that a report tells of."""
+        job = report.job
+        return cls(
+            name=job.name,
+            experiment=job.experiment.to_dict(),
+            normalize=job.normalize,
+            seeds=list(job.seeds),
+            error=report.error or "",
+            traceback=report.traceback,
+            attempts=report.attempts,
+            when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            environment=environment,
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Failure:
+        """The failure in a file."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(
+                f"Expected the account of a failed job; {path} is none ({error}). Remove it."
+            ) from None
+
+    def save(self, path: Path) -> Path:
+        """Writes it, over an earlier failure of the same job."""
+        return write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def failure_path(job: Job, out: Path) -> Path:
+    """Where a failure of a job is kept."""
+    return out / _FAILURES / f"{job.file_stem}.json"
+
+
+def clear_failure(job: Job, out: Path) -> None:
+    """Removes an earlier failure of a job that has succeeded."""
+    path = failure_path(job, out)
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir() and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def failures_in(out: Path) -> list[Failure]:
+    """All failures of a folder, in the order of names."""
+    folder = out / _FAILURES
+    return [Failure.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+
+
+Ending = Literal["finished", "interrupted", "disk full"]
+_SUITES = "suites"
+
+
+@dataclass(frozen=True)
+class SuiteRecord:
+    """One JSON file under ``suites``, named after the moment of the start.
+
+    Attributes:
+        started: When it started, in UTC.
+        ending: How it ended; ``finished`` also if some jobs failed.
+        tables: The tables asked for.
+        only: The filters given.
+        controls: Whether the control gates were run beside Dr.
+        workers: How many jobs ran at once.
+        threads: CPU threads of each.
+        wall_seconds: From the start of the command to its end.
+        job_seconds: The jobs' own seconds, added up.
+        jobs: Jobs that this suite ran itself, failed ones included.
+        failed: Jobs that failed.
+        cells: Cells of the tables that the jobs which trained something belong to.
+        seeds_trained: Seeds trained, over all jobs.
+        seeds_recorded: Seeds that were on record before.
+        environment: Versions and hardware.
+        jobs_of_others: Jobs of the plan that another suite on the same folder did meanwhile: the
+            wall time is not that of the whole plan then.
+    """
+
+    started: str
+    ending: Ending
+    tables: list[str]
+    only: dict[str, list[str]]
+    controls: bool
+    workers: int
+    threads: int
+    wall_seconds: float
+    job_seconds: float
+    jobs: int
+    failed: int
+    cells: int
+    seeds_trained: int
+    seeds_recorded: int
+    environment: dict[str, Any]
+    jobs_of_others: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> SuiteRecord:
+        """The record in a file."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(
+                f"Expected the record of a suite; {path} is none ({error}). Remove it."
+            ) from None
+
+    def save(self, out: Path) -> Path:
+        """Writes it, whole or not at all."""
+        moment = datetime.datetime.fromisoformat(self.started)
+        name = f"{moment:%Y%m%dT%H%M%S%fZ}.json"
+        return write_whole(out / _SUITES / name, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def suites_in(out: Path) -> list[SuiteRecord]:
+    """All suites of a folder, the oldest first."""
+    folder = out / _SUITES
+    return [SuiteRecord.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []

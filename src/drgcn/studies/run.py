@@ -1,0 +1,307 @@
+"""Runs an experiment: builds its model, trains the seeds without a record, records them."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from drgcn.errors import InputError
+from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
+from drgcn.nn.graph import NodeGroups
+from drgcn.stability import gate_saturation
+from drgcn.studies.experiment import Experiment, recipe
+from drgcn.studies.records import RunRecord, SeedResult, environment, records_in
+from drgcn.training import (
+    BestValidation,
+    FitResult,
+    Patience,
+    Progress,
+    RisingLoss,
+    StepwiseDecay,
+    StoppingRule,
+    clear_checkpoint,
+    fit,
+)
+from drgcn.training.task import tested_inputs
+from drgcn.training.tracker import graph_stability
+
+_OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+_DATA_FACTS = (
+    *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
+    *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
+)
+_CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of all seeds asked for, and where they are recorded."""
+
+    experiment: Experiment
+    seeds: dict[int, SeedResult]
+    paths: tuple[Path, ...]
+    trained: tuple[int, ...]
+
+
+def run(
+    experiment: Experiment,
+    data: Data,
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint_every: float = 10.0,
+) -> Outcome:
+    """Results for every seed, from the records in ``out`` where they exist already.
+
+    Args:
+        experiment: What to train.
+        data: A graph from :func:`drgcn.load`.
+        seeds: The seeds wanted.
+        out: Folder of the records. A pass that is cut off goes on from its checkpoint there.
+        device: Where to train.
+        progress: See :func:`drgcn.fit`.
+        checkpoint_every: Seconds between checkpoints.
+    """
+    identity = experiment.identity(data.dataset.content_hash)
+    records = {p: record for p, record in records_in(out).items() if record.identity == identity}
+    known = {seed: result for record in records.values() for seed, result in record.seeds.items()}
+    missing = tuple(seed for seed in seeds if seed not in known)
+    if missing:
+        record = _train(
+            experiment, data, missing, out, torch.device(device), progress, checkpoint_every
+        )
+        path, record = _stored(record, out)
+        clear_checkpoint(checkpoint_path(experiment, data, out))
+        records[path] = record
+        known |= record.seeds
+    wanted = {seed: known[seed] for seed in seeds}
+    used = [p for p, record in records.items() if not wanted.keys().isdisjoint(record.seeds)]
+    return Outcome(experiment, wanted, tuple(used), missing)
+
+
+def stopping_rule(experiment: Experiment) -> StoppingRule:
+    """The rule of an experiment."""
+    match experiment.rule:
+        case "best-validation":
+            return BestValidation(experiment.patience)
+        case "rising-loss":
+            return RisingLoss()
+        case "patience":
+            return Patience(experiment.patience or 100, experiment.watch)
+
+
+def _train(
+    experiment: Experiment,
+    data: Data,
+    seeds: tuple[int, ...],
+    out: Path,
+    device: torch.device,
+    progress: Callable[[Progress], None] | None,
+    checkpoint_every: float,
+) -> RunRecord:
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    cuts = experiment.lr_cut_every
+    result = fit(
+        lambda: build(experiment, data),
+        data,
+        seeds,
+        epochs=experiment.epochs,
+        rule=stopping_rule(experiment),
+        optimizer=_OPTIMIZERS[experiment.optimizer],
+        lr=experiment.lr,
+        weight_decay=experiment.weight_decay,
+        schedule=None if cuts is None else StepwiseDecay(cuts),
+        graphs_per_step=experiment.graphs_per_step,
+        inductive=experiment.inductive,
+        batch_size=experiment.batch_size,
+        device=device,
+        progress=progress,
+        checkpoint=checkpoint_path(experiment, data, out),
+        checkpoint_every=checkpoint_every,
+    )
+    # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
+    inputs = tested_inputs(data, result.models[0].prepare, device, experiment.inductive)  # type: ignore[arg-type]
+    epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
+    return RunRecord(
+        experiment=experiment,
+        data={key: data.dataset.to_dict()[key] for key in _DATA_FACTS} | {"metric": result.metric},
+        environment=environment(device),
+        started=started,
+        seconds=result.seconds,
+        curve_epochs=epochs,
+        seeds={
+            seed: _seed_result(result, place, epochs, inputs) for place, seed in enumerate(seeds)
+        },
+    )
+
+
+def _stored(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
+    """Where a record is kept now, and the record that is kept there."""
+    path, number = out / record.file_name, 1
+    while path.exists():
+        try:
+            found = RunRecord.read(path)
+            if record.seeds.keys() <= found.seeds.keys():
+                return path, found  # another process was faster at the same work
+        except InputError:  # a damaged file has the name, and is not ours to delete
+            pass
+        number += 1
+        path = out / f"{Path(record.file_name).stem}-{number}.json"
+    return record.save(out, path.name), record
+
+
+def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
+    """Where the state of a pass is saved; see :func:`drgcn.training.clear_checkpoint`."""
+    identity = experiment.identity(data.dataset.content_hash)
+    return out / ".checkpoints" / f"{identity}.safetensors"
+
+
+def _seed_result(
+    result: FitResult, place: int, epochs: list[int], inputs: tuple[Any, ...]
+) -> SeedResult:
+    run_for = result.epochs_run[place]
+    layers = layer_states(result.models[place], inputs)
+
+    def points(name: str) -> list[float]:
+        curve = result.curves[name][place]
+        return [round(float(curve[epoch - 1]), 4) for epoch in epochs if epoch <= run_for]
+
+    return SeedResult(
+        test_accuracy=round(result.test_accuracy[place], 6),
+        val_accuracy=round(result.val_accuracy[place], 6),
+        best_epoch=result.best_epoch[place],
+        epochs=run_for,
+        k=[layer.k for layer in layers],
+        curve_val_accuracy=points("val_accuracy"),
+        curve_train_loss=points("train_loss"),
+        saturation=[layer.saturation for layer in layers],
+        s_deciles=[layer.deciles for layer in layers],
+    )
+
+
+_CLASSES: dict[str, type[torch.nn.Module]] = {
+    "gcn": GCN,
+    "gat": GAT,
+    "mixhop": MixHop,
+    "chebyshev": ChebNet,
+    "mlp": MLP,
+    "lgcn": LGCN,
+    "geniepath": GeniePath,
+    "graphsage": GraphSAGE,
+    "fastgcn": FastGCN,
+    "asgcn": ASGCN,
+}
+
+
+def build(experiment: Experiment, data: Data) -> torch.nn.Module:
+    """The model of an experiment, for the widths of ``data``."""
+    arguments: dict[str, Any] = {
+        "hidden_channels": experiment.hidden_channels,
+        "num_layers": experiment.num_layers,
+        "dropout": experiment.dropout,
+        "reweight": experiment.reweight,
+    }
+    if experiment.model != "mixhop":
+        arguments["norm"] = experiment.norm
+    elif experiment.norm is not None:
+        raise InputError("Expected no norm with mixhop, which has a batch norm of its own.")
+    if experiment.model == "gcn":
+        arguments["pre_activation"] = experiment.pre_activation
+    elif experiment.pre_activation:
+        raise InputError(f"Expected pre-activation with gcn alone; found {experiment.model}.")
+    if doubled := sorted({"reweight", "norm", "pre_activation"} & experiment.options.keys()):
+        raise InputError(
+            f"Expected {', '.join(doubled)} as a setting of its own, which names the row of a "
+            f"table; found it among the options {experiment.options}."
+        )
+    make = _CLASSES[experiment.model]
+    _expect_known(make, experiment.options)
+    try:
+        return make(
+            in_channels=data.num_features,
+            out_channels=data.dataset.classes,
+            **{**arguments, **experiment.options},
+        )
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"Expected arguments that {make.__name__} takes{_given(experiment)}. {error}"
+        ) from None
+
+
+def _expect_known(make: type[torch.nn.Module], options: dict[str, Any]) -> None:
+    """Refuses options that a class has no argument for, and those that the data decides."""
+    decided = {"in_channels", "out_channels", "reweight", "norm", "pre_activation"}
+    known = sorted(inspect.signature(make).parameters.keys() - decided)
+    unknown = {name: value for name, value in options.items() if name not in known}
+    if unknown:
+        raise InputError(
+            f"Expected arguments that {make.__name__} takes as options ({', '.join(known)}); "
+            f"found {_words(unknown)}."
+        )
+
+
+def _given(experiment: Experiment) -> str:
+    """The options that are not those of the model's recipe, for nobody gave the others."""
+    usual = recipe(experiment.dataset, experiment.split, experiment.model).options
+    given = {k: v for k, v in experiment.options.items() if k not in usual or usual[k] != v}
+    return f"; found {_words(given)}" if given else ""
+
+
+def _words(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in options.items())
+
+
+@dataclass(frozen=True)
+class LayerState:
+    """The gate of one layer.
+
+    Attributes:
+        k: Stability measure over all nodes, the mean over graphs where there are several;
+            ``None`` where it is undefined.
+        saturation: Share of gate entries at either end, over all graphs.
+        s: The vector ``[d]``; with several graphs the mean of theirs.
+    """
+
+    k: float | None
+    saturation: float
+    s: Tensor
+
+    @property
+    def deciles(self) -> list[float]:
+        """Least entry of the vector, its deciles, and its greatest."""
+        steps = torch.linspace(0, 1, 11, dtype=torch.float64, device=self.s.device)
+        return [round(value, 4) for value in self.s.double().quantile(steps).tolist()]
+
+
+@torch.no_grad()
+def layer_states(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[LayerState]:
+    """Every layer that has a gate, in evaluation mode.
+
+    Args:
+        model: One of ours, which has ``layers``.
+        inputs: What it is called with.
+    """
+    groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
+    graph = None if groups is None else groups.graph
+    found = []
+    for layer_input, s, _ in model.layers(*inputs):  # type: ignore[operator]
+        if s is not None:
+            k = graph_stability(layer_input, s, graph)
+            found.append(
+                LayerState(
+                    k=None if k is None else round(k, 4),
+                    saturation=round(gate_saturation(s), 4),
+                    s=s.reshape(-1, s.shape[-1]).mean(0),
+                )
+            )
+    return found
