@@ -22,11 +22,10 @@ from measuring import write_csv
 
 from drgcn.recommend.clicks import ClickData, ClickSplit
 from drgcn.recommend.model import build_sage, embed_all
-from drgcn.recommend.model.click_trainer import ClickTrainer
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.positives import Positives
-from drgcn.recommend.model.sage_objective import SAGEObjective
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.objectives import SAGEObjective, TrainSettings
+from drgcn.recommend.model.sampling import Positives
+from drgcn.recommend.model.training import ClickTrainer
 from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, exact_top
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.sampling import draw_neighbors

@@ -28,13 +28,18 @@ from measuring import write_csv
 from torch import Tensor
 
 from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, Tiling, TopItems, exact_top
-from drgcn.recommend.retrieval.block_choice import BlockChoice
-from drgcn.recommend.retrieval.block_maxima import block_maxima
+from drgcn.recommend.retrieval.blocks import RoundedVectors
 from drgcn.recommend.retrieval.error_bound import ErrorBound
-from drgcn.recommend.retrieval.exact_top import _EXTRA, _KEYS, _memory, _Search
-from drgcn.recommend.retrieval.ranking_key import from_ranking_key
-from drgcn.recommend.retrieval.rescoring import rescored
-from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
+from drgcn.recommend.retrieval.exact import (
+    _EXTRA,
+    _KEYS,
+    BlockChoice,
+    _memory,
+    _Search,
+    block_maxima,
+    rescored,
+)
+from drgcn.recommend.retrieval.ranking import from_ranking_key
 
 SWEEP = [
     Tiling(),

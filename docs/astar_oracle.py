@@ -10,8 +10,7 @@ from torch import Tensor
 
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.synthetic import AstarParameters
-from drgcn.recommend.synthetic.tastes import Tastes
-from drgcn.recommend.synthetic.topic_map import TopicMap
+from drgcn.recommend.synthetic.clicks import Tastes, TopicMap
 
 _USERS = 2000
 _TOP = 50

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from drgcn.recommend.study.gate_comparison import GateComparison
+from drgcn.recommend.study.tables import GateComparison
 
 _COLORS = {"none": "#1b6ca8", "constant": "#8a8d91", "static": "#d9822b"}
 

@@ -21,14 +21,13 @@ from torch import Tensor
 
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.synthetic import AstarParameters, checksum, generate_astar
-from drgcn.recommend.synthetic.attribute_columns import (
+from drgcn.recommend.synthetic.attributes import (
     ITEM_NUMBERS,
     item_categories,
     number_columns,
     user_categories,
 )
-from drgcn.recommend.synthetic.tastes import draw_tastes
-from drgcn.recommend.synthetic.topic_map import TopicMap
+from drgcn.recommend.synthetic.clicks import TopicMap, draw_tastes
 
 PAGE: Final = Path(__file__).parent / "astar.md"
 PICTURE: Final = Path(__file__).parent / "images" / "astar.png"

@@ -16,8 +16,16 @@ from gate_figure import gate_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
-from drgcn.recommend.study.gate_comparison import GateComparison, comparisons, corrected
-from drgcn.recommend.study.study_tables import Rows, difference_rows, recall_rows, title, verdict
+from drgcn.recommend.study.tables import (
+    GateComparison,
+    Rows,
+    comparisons,
+    corrected,
+    difference_rows,
+    recall_rows,
+    title,
+    verdict,
+)
 from drgcn.studies.report.figures import save_figure
 
 ROOT = Path(__file__).parent.parent

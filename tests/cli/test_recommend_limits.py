@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drgcn.recommend.clicks import ClickData
-from drgcn.recommend.clicks.click_graph import ClickGraph
+from drgcn.recommend.clicks.graph import ClickGraph
 
 from ..recommend.clicks.tables import START, write_csv
 from ..recommend.serving.conftest import shop_data

@@ -112,7 +112,7 @@ def test_what_cannot_be_served(export, tmp_path, monkeypatch):
         port = taken.getsockname()[1]
         assert f"{port} cannot be used" in refused("serve", export, "--port", port)
     assert "`drgcn recommend export` wrote" in refused("serve", tmp_path, "--port", 0)
-    monkeypatch.delitem(sys.modules, "drgcn.recommend.serving.http_app", raising=False)
+    monkeypatch.delitem(sys.modules, "drgcn.recommend.serving.http", raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert "pip install '.[serve]'" in refused("serve", export, "--port", 0)
     monkeypatch.setitem(sys.modules, "uvicorn", None)

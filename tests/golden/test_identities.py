@@ -17,13 +17,12 @@ from drgcn.baselines.run import identity as baseline_identity
 from drgcn.data import load, names
 from drgcn.data.catalog import describe
 from drgcn.errors import MissingDataError
-from drgcn.recommend.study.recipes import recipe as study_recipe
-from drgcn.recommend.study.study_record import file_name, identity
-from drgcn.recommend.study.study_settings import GATES, StudySettings
+from drgcn.recommend.study.records import file_name, identity
+from drgcn.recommend.study.settings import GATES, StudySettings
+from drgcn.recommend.study.settings import recipe as study_recipe
 from drgcn.recommend.synthetic import checksum, generate_astar
-from drgcn.recommend.synthetic.counter_hash import hash64
-from drgcn.recommend.synthetic.counter_hash import stream_key as synthetic_key
-from drgcn.recommend.synthetic.streams import Stream
+from drgcn.recommend.synthetic.random import Stream, hash64
+from drgcn.recommend.synthetic.random import stream_key as synthetic_key
 from drgcn.streams import call_key, mix, random_16bit, random_uniform, step_key, stream_key
 from drgcn.studies.experiment import MODELS, Experiment, recipe, unusual
 from drgcn.studies.records import RunRecord, SeedResult

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.attribute_rows import attribute_rows
-from drgcn.recommend.clicks.attribute_table import AttributeTable
+from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
 
 TABLE = AttributeTable(
     torch.zeros(1, 2),

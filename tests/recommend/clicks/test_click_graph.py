@@ -8,7 +8,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
-from drgcn.recommend.clicks.transposing import transposed
+from drgcn.recommend.clicks.graph import transposed
 from drgcn.sampling import CSRGraph
 
 from .tables import clicks_of, pairs_by_item

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from drgcn.recommend.clicks import ClickData, ClickGraph, IngestSettings, ingest
-from drgcn.recommend.clicks.ingesting import workshop
-from drgcn.recommend.clicks.ingesting.click_writer import write_clicks
-from drgcn.recommend.clicks.ingesting.npy_stream import NpyStream
+from drgcn.recommend.clicks import ingest_sql as workshop
+from drgcn.recommend.clicks.ingest import NpyStream, write_clicks
 
 from .tables import clicks_of, pairs_by_item, random_events, write_csv
 

@@ -7,12 +7,12 @@ import torch
 import torch.distributed as dist
 
 from drgcn.errors import InputError
-from drgcn.recommend.distributed.group_exchange import GroupExchange
-from drgcn.recommend.distributed.shared_clicks import shared_clicks
-from drgcn.recommend.model.building import build_lightgcn, build_sage
+from drgcn.recommend.distributed.group import GroupExchange
+from drgcn.recommend.distributed.run_state import shared_clicks
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.train import train
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
+from drgcn.recommend.model.training import train
 from tests.recommend.model.clicks import data
 
 CASES = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from pages.footprint import table_bytes, topology_bytes
 
 from drgcn.recommend.clicks import ClickGraph
-from drgcn.recommend.distributed.footprint import table_bytes, topology_bytes
 from drgcn.recommend.model.run_folder import load_run, save_run
 from tests.recommend.model.clicks import data, graph
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from drgcn.cli import app
 from drgcn.errors import InputError
-from drgcn.recommend.distributed.torchrun import torchrun_command, torchrun_environment
+from drgcn.recommend.distributed.launch import torchrun_command, torchrun_environment
 from drgcn.recommend.model.run_folder import load_run
 
 from .commands import STEPS, check_restart, finish, start, under_way, wait_for_the_end_of, weights

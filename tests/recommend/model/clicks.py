@@ -48,7 +48,7 @@ def planted(users=80, items=40, clicks=600):
 
 def full_tree(clicks, side, roots, depth):
     """A tree of all neighbours, padded to the longest row."""
-    from drgcn.recommend.model.click_tree import ClickTree, other, rows_of
+    from drgcn.recommend.model.sampling import ClickTree, other, rows_of
 
     levels, at = [roots], side
     for _ in range(depth):

@@ -5,14 +5,16 @@ Run by test_kernels.py in a process of its own, for the interpreter is chosen at
 
 import torch
 
-from drgcn.recommend.model import systematic_draw
-from drgcn.recommend.model.attribute_encoder import AttributeEncoder
-from drgcn.recommend.model.attribute_summary import AttributeSummary
-from drgcn.recommend.model.column_lse import column_lse
-from drgcn.recommend.model.column_lse_kernel import lse_backward, lse_forward
-from drgcn.recommend.model.draw_kernel import drawn_on_cuda
-from drgcn.recommend.model.encoding_kernel import encoded_mean, encoded_mean_backward
-from drgcn.recommend.model.neighborhood_encoding import encode_means
+from drgcn.recommend.model import sampling as systematic_draw
+from drgcn.recommend.model.encoder import AttributeEncoder, AttributeSummary, encode_means
+from drgcn.recommend.model.kernels import (
+    drawn_on_cuda,
+    encoded_mean,
+    encoded_mean_backward,
+    lse_backward,
+    lse_forward,
+)
+from drgcn.recommend.model.losses import column_lse
 from tests.recommend.model.clicks import graph, table
 
 

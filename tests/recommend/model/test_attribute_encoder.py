@@ -5,10 +5,13 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import AttributeTable
-from drgcn.recommend.model import attribute_encoder
-from drgcn.recommend.model.attribute_encoder import AttributeEncoder
-from drgcn.recommend.model.attribute_summary import AttributeSummary
-from drgcn.recommend.model.neighborhood_encoding import encode_bags, encode_means
+from drgcn.recommend.model import encoder as attribute_encoder
+from drgcn.recommend.model.encoder import (
+    AttributeEncoder,
+    AttributeSummary,
+    encode_bags,
+    encode_means,
+)
 
 from .clicks import table
 
@@ -107,7 +110,7 @@ def test_statistics_come_from_seen_rows_and_standardise_them():
 
 
 def test_pieces_of_a_table_add_up(monkeypatch):
-    from drgcn.recommend.model import attribute_summary
+    from drgcn.recommend.model import encoder as attribute_summary
 
     whole = AttributeSummary.of(attributes(), NODES)
     encoder = AttributeEncoder(whole)

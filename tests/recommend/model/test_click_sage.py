@@ -4,14 +4,11 @@ import torch.nn.functional as F
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.attribute_summary import AttributeSummary
-from drgcn.recommend.model.building import build_sage
-from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.click_tree import ClickTree, other
-from drgcn.recommend.model.cold_embedding import embed_cold
-from drgcn.recommend.model.embedding import embed_all, freeze
-from drgcn.recommend.model.neighborhood_encoding import encode_means
-from drgcn.recommend.model.sage_layer import SAGELayer
+from drgcn.recommend.model.embedding import embed_all, embed_cold, freeze
+from drgcn.recommend.model.encoder import AttributeSummary, encode_means
+from drgcn.recommend.model.run_folder import build_sage
+from drgcn.recommend.model.sage import ClickSAGE, SAGELayer
+from drgcn.recommend.model.sampling import ClickTree, other
 
 from .clicks import data, full_tree, table
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from drgcn.recommend.model import systematic_draw
-from drgcn.recommend.model.building import build_lightgcn, build_sage
-from drgcn.recommend.model.column_lse import column_lse
+from drgcn.recommend.model import sampling as systematic_draw
 from drgcn.recommend.model.embedding import embed_all
-from drgcn.recommend.model.neighborhood_encoding import encode_means
-from drgcn.recommend.model.positives import Positives
-from drgcn.recommend.model.train import train
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.encoder import encode_means
+from drgcn.recommend.model.losses import column_lse
+from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
+from drgcn.recommend.model.sampling import Positives
+from drgcn.recommend.model.training import train
 
 from .clicks import data, graph
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.keyed_permutation import KeyedPermutation
+from drgcn.recommend.model.sampling import KeyedPermutation
 
 
 def permuted(size, key=7, epoch=0, places=None):

@@ -4,12 +4,11 @@ import torch
 from torch_geometric.nn import LightGCN as PyGLightGCN
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.building import build_lightgcn
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.lightgcn_objective import LightGCNObjective
-from drgcn.recommend.model.train_settings import TrainSettings
-from drgcn.recommend.model.uniform_items import unclicked_items, uniform_items
+from drgcn.recommend.model.objectives import LightGCNObjective, TrainSettings
+from drgcn.recommend.model.run_folder import build_lightgcn
+from drgcn.recommend.model.sampling import unclicked_items, uniform_items
 
 from .clicks import data, graph
 

@@ -5,10 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.column_lse import column_lse
-from drgcn.recommend.model.losses import bpr_loss, softmax_loss
+from drgcn.recommend.model.losses import bpr_loss, column_lse, softmax_loss
 
-lse_module = importlib.import_module("drgcn.recommend.model.column_lse")
+lse_module = importlib.import_module("drgcn.recommend.model.losses")
 
 
 def batch(rows=37, extra=11, items=20, width=6):

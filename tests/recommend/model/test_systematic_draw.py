@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.systematic_draw import check_drawable, draw_systematic
+from drgcn.recommend.model.sampling import check_drawable, draw_systematic
 from drgcn.sampling import CSRGraph
 
 from .clicks import graph

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.building import build_lightgcn, build_sage
 from drgcn.recommend.model.embedding import embed_all
-from drgcn.recommend.model.positives import Positives
-from drgcn.recommend.model.run_folder import load_run, save_run
-from drgcn.recommend.model.train import train
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.run_folder import build_lightgcn, build_sage, load_run, save_run
+from drgcn.recommend.model.sampling import Positives
+from drgcn.recommend.model.training import train
 
 from .clicks import data, graph, planted
 
@@ -132,7 +131,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
 
     import importlib
 
-    module = importlib.import_module("drgcn.recommend.model.train")
+    module = importlib.import_module("drgcn.recommend.model.training")
     path = tmp_path / "checkpoint"
     monkeypatch.setattr(module, "_LOOK_EVERY", 0.0)
     with pytest.raises(StopError):

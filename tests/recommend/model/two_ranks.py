@@ -7,10 +7,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.nn.functional import all_gather, all_reduce
 
-from drgcn.recommend.model.building import build_lightgcn, build_sage
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.train import train
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
+from drgcn.recommend.model.training import train
 from tests.recommend.model.clicks import data
 
 

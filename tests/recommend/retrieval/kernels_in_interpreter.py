@@ -6,13 +6,9 @@ Run by test_retrieval_kernels.py in a process of its own, for the interpreter is
 import torch
 import torch.nn.functional as F
 
-from drgcn.recommend.retrieval.block_maxima import maxima_by_torch
-from drgcn.recommend.retrieval.block_maxima_kernel import maxima_by_kernel
-from drgcn.recommend.retrieval.item_blocks import ItemBlocks
-from drgcn.recommend.retrieval.rescoring import keys_by_torch
-from drgcn.recommend.retrieval.rescoring_kernel import keys_by_kernel
-from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
-from drgcn.recommend.retrieval.tiling import Tiling
+from drgcn.recommend.retrieval.blocks import ItemBlocks, RoundedVectors, Tiling
+from drgcn.recommend.retrieval.exact import keys_by_torch, maxima_by_torch
+from drgcn.recommend.retrieval.kernels import keys_by_kernel, maxima_by_kernel
 
 TILINGS = (
     Tiling(users=16, items=16, chunk=4, fold=4, columns=1),

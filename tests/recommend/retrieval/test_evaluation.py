@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.click_graph import ClickGraph
-from drgcn.recommend.clicks.click_split import ClickSplit
+from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.clicks.splits import ClickSplit
 from drgcn.recommend.retrieval import Tiling, evaluate
 
 from .brute_force import ranked

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval import ItemBlocks, Tiling, exact_top
 from drgcn.recommend.retrieval.error_bound import ErrorBound
-from drgcn.recommend.retrieval.ranking_key import from_ranking_key
+from drgcn.recommend.retrieval.ranking import from_ranking_key
 from drgcn.sampling import CSRGraph
 
 from .brute_force import halving_sum, ranked, score_table
@@ -85,7 +85,7 @@ def test_without_its_certificate_the_search_would_err(monkeypatch):
     queries = items[::200] + 1e-3 * torch.randn(20, 20)
     check(queries, items, 30, tiling=MIXED)
     monkeypatch.setattr(ErrorBound, "ceiling", lambda self, maxima: 0 * maxima - torch.inf)
-    module = sys.modules["drgcn.recommend.retrieval.exact_top"]  # whose name is the function's
+    module = sys.modules["drgcn.recommend.retrieval.exact"]  # whose name is the function's
     monkeypatch.setattr(module, "_EXTRA", 0)
     with pytest.raises(AssertionError):
         check(queries, items, 30, tiling=MIXED)
@@ -214,7 +214,7 @@ def test_on_cuda(scale, dim, metric):
     exclude = CSRGraph.from_edge_index(edges.unique(dim=1), (50_001, 300)).to("cuda")
     top = exact_top(queries, items, 50, metric=metric, exclude=exclude)
     blocks = ItemBlocks.of(items, metric)
-    search = sys.modules["drgcn.recommend.retrieval.exact_top"]._Search(blocks, 50, exclude)
+    search = sys.modules["drgcn.recommend.retrieval.exact"]._Search(blocks, 50, exclude)
     scan = search._scan(queries, torch.arange(300, device="cuda"))
     scores, found = from_ranking_key(scan)
     assert torch.equal(top.items, found)

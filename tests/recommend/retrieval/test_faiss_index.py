@@ -11,7 +11,7 @@ from drgcn.recommend.retrieval import (
     tune,
     write_index,
 )
-from drgcn.recommend.retrieval.faiss_index import cells
+from drgcn.recommend.retrieval.index import cells
 from drgcn.sampling import CSRGraph
 
 pytest.importorskip("faiss")
@@ -63,7 +63,7 @@ def test_tuning_keeps_its_promise_on_fresh_queries(kind):
 
 
 def test_tuning_says_when_the_target_is_out_of_reach(monkeypatch):
-    monkeypatch.setattr("drgcn.recommend.retrieval.faiss_index._MOST_EFFORT", 16)
+    monkeypatch.setattr("drgcn.recommend.retrieval.index._MOST_EFFORT", 16)
     items, queries = F.normalize(torch.randn(8000, 64)), F.normalize(torch.randn(200, 64))
     index = FaissIndex.build(items, "hnsw")
     result = tune(index, queries, exact_top(queries, items, 10), 0.99)

@@ -1,6 +1,6 @@
 import torch
 
-from drgcn.recommend.retrieval.list_overlap import is_listed
+from drgcn.recommend.retrieval.ranking import is_listed
 
 
 def test_equals_a_look_at_all_pairs_of_places():

@@ -8,9 +8,8 @@ from torch_geometric.metrics import LinkPredNDCG, LinkPredRecall
 
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval import Estimate, UserValues
-from drgcn.recommend.retrieval.popular_items import popular_items
-from drgcn.recommend.retrieval.random_lists import random_values
-from drgcn.recommend.retrieval.seen_items import is_seen
+from drgcn.recommend.retrieval.evaluation import popular_items, random_values
+from drgcn.recommend.retrieval.ranking import is_seen
 from drgcn.sampling import CSRGraph
 
 
@@ -109,7 +108,7 @@ def test_paired_differences_are_tighter():
 @pytest.mark.parametrize("exclude_seen", [False, True])
 @pytest.mark.parametrize("places", [1, 50, 2**23])
 def test_popular_items_by_hand(exclude_seen, places, monkeypatch):
-    monkeypatch.setattr("drgcn.recommend.retrieval.popular_items._PLACES", places)
+    monkeypatch.setattr("drgcn.recommend.retrieval.evaluation._POPULAR_PLACES", places)
     rows = [*drawn(40, 20, 15), list(range(20)), list(range(19))]
     graph = clicks(rows, 20)
     counts = [sum(i in row for row in rows) for i in range(20)]

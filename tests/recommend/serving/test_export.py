@@ -166,7 +166,7 @@ def test_a_file_that_is_not_the_one_of_the_manifest(copied, file, damage):
     with pytest.raises(InputError, match=r"Expected .*(SHA-256|no such file).*xport.* again"):
         use(copied)
     pytest.importorskip("fastapi")
-    from drgcn.recommend.serving.http_app import build_app
+    from drgcn.recommend.serving.http import build_app
 
     with pytest.raises(InputError, match=r"xport.* again"):
         build_app(ExportFolder(copied))
@@ -213,6 +213,6 @@ def test_the_room_can_be_entered_without_extras():
         "for name in ('faiss', 'duckdb', 'fastapi', 'pydantic', 'uvicorn', 'httpx', 'ray'):\n"
         "    sys.modules[name] = None\n"
         "import drgcn.recommend.serving\n"
-        "import drgcn.recommend.serving.http_server\n"
+        "import drgcn.recommend.serving.http\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

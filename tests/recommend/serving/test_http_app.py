@@ -7,7 +7,7 @@ import torch
 
 from drgcn.recommend.serving import ExportSettings, LoadedRun, Recommender, export
 from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.http_limits import HttpLimits
+from drgcn.recommend.serving.http import HttpLimits
 
 from .test_recommender import seen_by
 
@@ -21,7 +21,7 @@ def client_of(folder, **limits):
         warnings.simplefilter("ignore")
         from fastapi.testclient import TestClient
 
-    from drgcn.recommend.serving.http_app import build_app
+    from drgcn.recommend.serving.http import build_app
 
     app = build_app(ExportFolder(folder), HttpLimits(n=20, batch=4, **limits))
     return TestClient(app, raise_server_exceptions=False)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.recommend.serving.id_lookup import IdLookup
+from drgcn.recommend.serving.ids import IdLookup
 
 
 def literal(ids, wanted):

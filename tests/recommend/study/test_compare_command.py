@@ -100,7 +100,7 @@ def test_lightgcn_is_trained_as_its_authors_do():
 @pytest.mark.parametrize("name", ["movielens-100k", "movielens-1m", "gowalla", "amazon-book"])
 def test_recipes_fit_the_published_sets(name):
     from drgcn.recommend.clicks.known_sets import load_clicks
-    from drgcn.recommend.study.run_once import parts_of
+    from drgcn.recommend.study.run import parts_of
 
     if not os.path.isdir(os.path.join(os.environ.get("DRGCN_DATA", ""), "recommend", name)):
         pytest.skip(f"{name} is not under DRGCN_DATA")

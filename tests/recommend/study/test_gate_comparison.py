@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drgcn.recommend.study.gate_comparison import PAIRS, comparisons, corrected
-from drgcn.recommend.study.study_record import StudyRecord, packed, unpacked
-from drgcn.recommend.study.study_settings import StudySettings
-from drgcn.recommend.study.study_tables import difference_rows, recall_rows, verdict
+from drgcn.recommend.study.records import StudyRecord, packed, unpacked
+from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.tables import (
+    PAIRS,
+    comparisons,
+    corrected,
+    difference_rows,
+    recall_rows,
+    verdict,
+)
 
 from .test_paired_statistics import literal_holm
 

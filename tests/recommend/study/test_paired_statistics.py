@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from drgcn.recommend.study.paired_statistics import MeanInterval, holm
+from drgcn.recommend.study.tables import MeanInterval, holm
 
 
 def test_the_interval_is_the_textbook_one():

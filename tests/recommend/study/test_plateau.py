@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.study.plateau import train_to_plateau
+from drgcn.recommend.study.run import train_to_plateau
 
 
 class Counter:

@@ -8,9 +8,8 @@ from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.model import embed_all, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.study import StudySettings, ThreeParts
-from drgcn.recommend.study.assembling import build_model
-from drgcn.recommend.study.study_record import StudyRecord, unpacked
-from drgcn.recommend.study.study_run import StudyRun
+from drgcn.recommend.study.records import StudyRecord, unpacked
+from drgcn.recommend.study.run import StudyRun, build_model
 
 from .small import SMALL, official, settled, timed
 

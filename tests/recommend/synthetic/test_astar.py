@@ -9,7 +9,7 @@ import torch
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.synthetic import AstarParameters, checksum, generate_astar
-from drgcn.recommend.synthetic.click_days import day_ends
+from drgcn.recommend.synthetic.clicks import day_ends
 
 # On every machine and device. A change here is a change of the data: say so in docs/astar.md.
 CHECKSUM = "5d908339802f4cc0"

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from drgcn.recommend.synthetic.counter_hash import (
+from drgcn.recommend.synthetic.random import (
     below,
     counters,
     hash64,

@@ -11,7 +11,7 @@ from drgcn.cli import app
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.synthetic import checksum, generate_astar
-from drgcn.recommend.synthetic.table_writer import write_tables
+from drgcn.recommend.synthetic.astar import write_tables
 
 FRACTION = 0.0005
 

@@ -4,16 +4,15 @@ import pytest
 import torch
 
 from drgcn.recommend.synthetic import AstarParameters, generate_astar
-from drgcn.recommend.synthetic.attribute_columns import (
+from drgcn.recommend.synthetic.attributes import (
     ITEM_NUMBERS,
     USER_NUMBERS,
     item_categories,
     number_columns,
     user_categories,
 )
-from drgcn.recommend.synthetic.click_days import day_ends
-from drgcn.recommend.synthetic.power_law import clicks_of_users, rank_table
-from drgcn.recommend.synthetic.topic_map import TopicMap
+from drgcn.recommend.synthetic.clicks import TopicMap, day_ends
+from drgcn.recommend.synthetic.random import clicks_of_users, rank_table
 from tests.recommend.synthetic.literal_astar import Literal
 
 # Few items and busy users: topics run full, slices meet, and much is left to the rest.

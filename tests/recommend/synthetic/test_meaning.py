@@ -6,16 +6,15 @@ import pytest
 import torch
 
 from drgcn.recommend.synthetic import AstarParameters, generate_astar
-from drgcn.recommend.synthetic.attribute_columns import (
+from drgcn.recommend.synthetic.attributes import (
     ITEM_NUMBERS,
     USER_NUMBERS,
+    NodeTruth,
     item_categories,
     number_columns,
     user_categories,
 )
-from drgcn.recommend.synthetic.node_truth import NodeTruth
-from drgcn.recommend.synthetic.tastes import draw_tastes
-from drgcn.recommend.synthetic.topic_map import TopicMap
+from drgcn.recommend.synthetic.clicks import TopicMap, draw_tastes
 
 PARAMETERS = AstarParameters()
 FRACTION = 0.01

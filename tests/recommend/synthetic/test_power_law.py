@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.recommend.synthetic.power_law import (
+from drgcn.recommend.synthetic.random import (
     CELLS,
     FIXED,
     clicks_of_users,

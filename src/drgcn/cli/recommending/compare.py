@@ -106,7 +106,7 @@ def compare(
     from dataclasses import replace
 
     from drgcn.recommend.study import compare as run_study
-    from drgcn.recommend.study.recipes import recipe
+    from drgcn.recommend.study.settings import recipe
     from drgcn.studies.records import environment
 
     use_threads(threads)

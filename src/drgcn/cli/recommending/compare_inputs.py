@@ -25,7 +25,7 @@ def study_clicks(name: str, fraction: float, device: Any, root: Path | None) -> 
 
 def chosen_gates(text: str, more: list[str], model: Model) -> list[Any]:
     """The gates that were asked for, with commas or spaces between; all if none was."""
-    from drgcn.recommend.study.study_settings import GATES
+    from drgcn.recommend.study.settings import GATES
 
     names = [*text.replace(",", " ").split(), *more]
     if not names:

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drgcn.recommend.study.study_record import StudyRecord
-    from drgcn.recommend.study.study_run import Look
-    from drgcn.recommend.study.study_settings import StudySettings
-    from drgcn.recommend.study.study_tables import Rows
+    from drgcn.recommend.study.records import StudyRecord
+    from drgcn.recommend.study.run import Look
+    from drgcn.recommend.study.settings import StudySettings
+    from drgcn.recommend.study.tables import Rows
 
 _LINE_EVERY = 10.0
 _WIDTH = 130
@@ -40,8 +40,13 @@ def begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
 
 def show(records: list[StudyRecord], json: bool) -> None:
     """Prints recall of every gate, its differences from the others, and what they come to."""
-    from drgcn.recommend.study.gate_comparison import comparisons
-    from drgcn.recommend.study.study_tables import difference_rows, recall_rows, title, verdict
+    from drgcn.recommend.study.tables import (
+        comparisons,
+        difference_rows,
+        recall_rows,
+        title,
+        verdict,
+    )
 
     found = comparisons(records)
     if json:

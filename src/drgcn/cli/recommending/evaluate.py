@@ -15,7 +15,7 @@ from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
 from drgcn.cli.writable import expect_file_place
 
 if TYPE_CHECKING:
-    from drgcn.recommend.retrieval.ranking_report import RankingReport
+    from drgcn.recommend.retrieval.evaluation import RankingReport
 
 Run = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 Data = Annotated[

@@ -58,7 +58,7 @@ def export(
 
     Example: drgcn recommend export run --out export
     """
-    from drgcn.recommend.retrieval.recall_tuning import RecallTuning
+    from drgcn.recommend.retrieval.index import RecallTuning
     from drgcn.recommend.serving import ExportSettings, LoadedRun
     from drgcn.recommend.serving import export as write_export
     from drgcn.studies.records import environment

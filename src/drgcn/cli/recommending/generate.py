@@ -34,7 +34,7 @@ def generate(
     Example: drgcn recommend generate --fraction 0.01 --out clicks
     """
     from drgcn.recommend.synthetic import checksum, generate_astar
-    from drgcn.recommend.synthetic.table_writer import write_tables
+    from drgcn.recommend.synthetic.astar import write_tables
 
     expect_new_folder(out)
     use_threads(threads)

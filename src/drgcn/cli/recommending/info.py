@@ -20,7 +20,7 @@ def info(
     from rich.table import Table
 
     from drgcn.recommend.clicks import load_clicks
-    from drgcn.recommend.clicks.summary import summary
+    from drgcn.recommend.clicks.data import summary
 
     facts = summary(load_clicks(clicks, data_root))
     if json:

@@ -57,8 +57,8 @@ def query(
     from rich.progress import track
 
     from drgcn.recommend.serving import ExportFolder, Recommender
-    from drgcn.recommend.serving.list_writer import list_table, list_writer
-    from drgcn.recommend.serving.user_list import known_rows, read_ids
+    from drgcn.recommend.serving.ids import known_rows, read_ids
+    from drgcn.recommend.serving.recommender import list_table, list_writer
 
     if (users is not None) + bool(user) + all_users != 1:
         raise InputError("Expected one of --users, --user and --all-users.")

@@ -7,9 +7,8 @@ from pathlib import Path
 from drgcn.cli.recommending.train_inputs import Targets, chosen_clicks
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.distributed.attempts import ATTEMPTS
-from drgcn.recommend.distributed.group_exchange import GroupExchange
-from drgcn.recommend.distributed.shared_clicks import remove_shared, shared_clicks
+from drgcn.recommend.distributed.group import GroupExchange
+from drgcn.recommend.distributed.run_state import ATTEMPTS, remove_shared, shared_clicks
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.run_folder import CHECKPOINT, HISTORY, RECORD, WEIGHTS
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from drgcn.recommend.distributed.attempts import read_attempts, saved_step
+from drgcn.recommend.distributed.run_state import read_attempts, saved_step
 from drgcn.recommend.model.run_folder import CHECKPOINT
 
 _LOOK_EVERY = 5.0

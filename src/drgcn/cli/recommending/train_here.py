@@ -14,9 +14,9 @@ from drgcn.cli.recommending.rank_clicks import clear_run, rank_clicks
 from drgcn.cli.recommending.train_inputs import build, numbers
 from drgcn.cli.recommending.train_progress import trained
 from drgcn.recommend.clicks import ClickData
-from drgcn.recommend.distributed.rank_group import joined_ranks
+from drgcn.recommend.distributed.group import joined_ranks
+from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.run_folder import CHECKPOINT, RECORD, save_run
-from drgcn.recommend.model.train_settings import TrainSettings
 
 
 def train_here(asked: Mapping[str, Any], settings: TrainSettings, data: ClickData) -> None:

@@ -11,9 +11,9 @@ from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.recommend.clicks import ClickData, ClickGraph
-    from drgcn.recommend.model.click_sage import ClickSAGE
     from drgcn.recommend.model.lightgcn import LightGCN
-    from drgcn.recommend.model.train_settings import TrainSettings
+    from drgcn.recommend.model.objectives import TrainSettings
+    from drgcn.recommend.model.sage import ClickSAGE
 
 
 class Model(StrEnum):
@@ -43,7 +43,7 @@ _OPEN = ("epochs", "batch_size", "loss", "draw", "weight_decay")
 
 def chosen_settings(asked: Mapping[str, Any]) -> TrainSettings:
     """How to train, from the options of the command by name; what was not said is the model's."""
-    from drgcn.recommend.model.train_settings import TrainSettings
+    from drgcn.recommend.model.objectives import TrainSettings
 
     usual = _DEFAULTS[asked["model"]]
     given = {name: asked[name] for name in _OPEN if asked[name] is not None}
@@ -100,7 +100,7 @@ def build(
     temperature: float | None,
 ) -> ClickSAGE | LightGCN:
     """A new model for the clicks, from the options of the command."""
-    from drgcn.recommend.model.building import build_lightgcn, build_sage
+    from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
 
     options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     if model is Model.lightgcn:

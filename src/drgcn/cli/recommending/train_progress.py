@@ -14,13 +14,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from drgcn.cli.tuning_progress import duration_words
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.distributed.attempts import note_attempt, read_attempts
-from drgcn.recommend.distributed.group_exchange import GroupExchange
-from drgcn.recommend.model.click_sage import ClickSAGE
+from drgcn.recommend.distributed.group import GroupExchange
+from drgcn.recommend.distributed.run_state import note_attempt, read_attempts
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.train import TrainProgress, TrainResult, train
-from drgcn.recommend.model.train_settings import TrainSettings
+from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.recommend.model.training import TrainProgress, TrainResult, train
 from drgcn.studies.records import environment
 
 _LINE_EVERY = 30.0
@@ -38,7 +38,7 @@ def trained(
     checkpoint_every: float,
     exchange: Exchange,
 ) -> tuple[TrainResult, dict[str, Any]]:
-    """See :func:`~drgcn.recommend.model.train.train`; also the record of the run."""
+    """See :func:`~drgcn.recommend.model.training.train`; also the record of the run."""
     columns = (
         TextColumn("training"),
         BarColumn(bar_width=24),

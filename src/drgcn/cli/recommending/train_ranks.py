@@ -16,10 +16,10 @@ from drgcn.cli.options import Gate
 from drgcn.cli.recommending.train_inputs import Model, Targets
 from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, InputError
-from drgcn.recommend.distributed.parent_death import die_with_parent
+from drgcn.parent_death import die_with_parent
 
 if TYPE_CHECKING:
-    from drgcn.recommend.model.train_settings import TrainSettings
+    from drgcn.recommend.model.objectives import TrainSettings
 
 _REFUSED = ".refused"
 _OWN = ("workers", "ray_address", "restarts")
@@ -108,7 +108,7 @@ def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
     import torch
 
     from drgcn.cli.options import use_device
-    from drgcn.recommend.distributed.torchrun import run_with_torchrun
+    from drgcn.recommend.distributed.launch import run_with_torchrun
 
     device = use_device(config["device"])
     if device.type == "cuda" and torch.cuda.device_count() < ranks:
@@ -133,7 +133,7 @@ def _on_ray(config: Mapping[str, Any], ranks: int, restarts: int, address: str) 
     """The same on a cluster."""
     from drgcn.cli.recommending.ray_progress import RayProgress
     from drgcn.ray_cluster import RayShare, connect
-    from drgcn.recommend.distributed.ray_training import run_on_ray
+    from drgcn.recommend.distributed.launch import run_on_ray
 
     cpus = config["threads"] or 1
     connect(address, cpus * ranks)

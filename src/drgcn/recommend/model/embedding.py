@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.click_data import ClickData
-from drgcn.recommend.clicks.click_graph import ClickGraph
-from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.click_tree import Side, other, rows_of
-from drgcn.recommend.model.encoded_attributes import ClickAttributes
+from drgcn.recommend.clicks.attributes import AttributeTable
+from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.model.encoder import ClickAttributes, encode_bags, encode_means
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.neighborhood_encoding import encode_bags, encode_means
-from drgcn.recommend.model.systematic_draw import draw_systematic
+from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.recommend.model.sampling import Side, draw_systematic, other, rows_of
 from drgcn.sampling.graph import CSRGraph
 from drgcn.streams import stream_key
 
@@ -193,3 +192,28 @@ def _pieces(rows: CSRGraph) -> Iterator[slice]:
         end = min(max(last, begin + 1), begin + _ROWS, rows.num_rows)
         yield slice(begin, end)
         begin, before = end, int(ends[end - 1])
+
+
+def embed_cold(
+    model: ClickSAGE, side: Side, table: AttributeTable | None, num_nodes: int | None = None
+) -> Tensor:
+    """Embeddings by attributes alone, of nodes that have no clicks or were never seen.
+
+    Args:
+        model: A model that has seen the whole graph, see
+            :func:`~drgcn.recommend.model.embedding.freeze`.
+        side: Users or items.
+        table: Their attributes.
+        num_nodes: How many, where there are no attributes.
+    """
+    model.check_frozen()
+    encoder = model.encoder(side)
+    attributes = encoder.prepare(table, num_nodes=num_nodes, known=False)
+    nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
+    h = encode_means(encoder, attributes, nodes[:, None])
+    for number, layer in enumerate(model.sage_layers):
+        weights = layer.folded(layer.gate_vectors(layer.frozen_means()))[side]
+        nothing = h.new_zeros(h.size(0), layer.in_channels[other(side)])
+        h = layer.apply_weights(weights, h, nothing)
+        h = F.relu(h) if number + 1 < len(model.layers) else h
+    return model.finished(h)

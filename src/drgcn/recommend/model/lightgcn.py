@@ -11,7 +11,7 @@ from torch import Tensor
 from drgcn.errors import InputError
 from drgcn.nn.graph import normalized_adjacency
 from drgcn.nn.sparse import SparseMatrix, spmm
-from drgcn.recommend.clicks.click_graph import ClickGraph
+from drgcn.recommend.clicks.graph import ClickGraph
 
 
 class LightGCN(torch.nn.Module):

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drgcn.recommend.retrieval.item_blocks import ItemBlocks
-from drgcn.recommend.retrieval.rounded_vectors import RoundedVectors
+from drgcn.recommend.retrieval.blocks import ItemBlocks, RoundedVectors
 
 #: What one addition may lose, relative to the sum of absolute values: twice the unit roundoff of
 #: a 32-bit float, and eight times that where tensor cores, which cut rather than round, add up.

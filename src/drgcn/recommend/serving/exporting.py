@@ -1,7 +1,9 @@
-"""Writes all that serving needs into one folder."""
+"""Export of a run: vectors, index and manifest in one folder."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -13,20 +15,133 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.clicks.known_sets import load_clicks
+from drgcn.recommend.clicks.splits import ClickSplit
 from drgcn.recommend.clicks.whole_folder import whole_folder
-from drgcn.recommend.model.click_sage import ClickSAGE
-from drgcn.recommend.model.run_folder import HISTORY, RECORD, SETTINGS, WEIGHTS, save_run
-from drgcn.recommend.retrieval.exact_top import exact_top
-from drgcn.recommend.retrieval.faiss_index import KINDS, FaissIndex, _faiss
-from drgcn.recommend.retrieval.index_files import write_index
-from drgcn.recommend.retrieval.item_blocks import ItemBlocks, checked_vectors
-from drgcn.recommend.retrieval.list_overlap import is_listed
-from drgcn.recommend.retrieval.recall_tuning import tune
-from drgcn.recommend.serving.export_manifest import ExportManifest, file_facts
-from drgcn.recommend.serving.loaded_run import LoadedRun
-from drgcn.recommend.serving.model_hash import model_hash
-from drgcn.recommend.serving.vector_table import write_vectors
+from drgcn.recommend.model.embedding import embed_all
+from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.run_folder import (
+    HISTORY,
+    RECORD,
+    SETTINGS,
+    WEIGHTS,
+    describe,
+    load_run,
+    save_run,
+)
+from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.recommend.retrieval.blocks import ItemBlocks, checked_vectors
+from drgcn.recommend.retrieval.exact import exact_top
+from drgcn.recommend.retrieval.index import KINDS, FaissIndex, _faiss, tune, write_index
+from drgcn.recommend.retrieval.ranking import is_listed
+from drgcn.recommend.serving.export_files import ExportManifest, file_facts, write_vectors
 from drgcn.sampling import CSRGraph
+
+
+def model_hash(model: ClickSAGE | LightGCN) -> str:
+    """SHA-256 of a model's settings and of all its weights and buffers."""
+    digest = hashlib.sha256(json.dumps(describe(model), sort_keys=True).encode())
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(f"[{name} {value.dtype} {list(value.shape)}]".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRun:
+    """A trained model and its data.
+
+    Attributes:
+        model: The model, ready to embed.
+        training: How it was trained, on what.
+        data: The clicks it was trained on, and whatever came on later days.
+    """
+
+    model: ClickSAGE | LightGCN
+    training: dict[str, Any]
+    data: ClickData
+
+    @classmethod
+    def open(cls, run: str | PathLike[str], data: str | PathLike[str] | None = None) -> LoadedRun:
+        """Loads what ``drgcn recommend train`` wrote.
+
+        Args:
+            run: Folder of the run.
+            data: Folder of its clicks. (default: where they were, seen from the run)
+
+        Raises:
+            InputError: If the run is not finished, or the clicks are others than it knows.
+        """
+        model, facts = load_run(Path(run))
+        training = dict(facts.get("training", {}))
+        folder = data
+        if folder is None:
+            if not training.get("folder"):
+                raise InputError(
+                    f"Expected --data, the folder of clicks; the run in {run} does not say where "
+                    f"it is."
+                )
+            folder = Path(run) / str(training["folder"])
+            if not folder.is_dir():
+                raise InputError(
+                    f"Expected the clicks of the run in {folder}; there is no such folder. Say "
+                    f"with --data where they are."
+                )
+        clicks = load_clicks(folder)
+        known = training.get("content_hash")
+        if known and known != clicks.content_hash:
+            raise InputError(
+                f"Expected the clicks that the run was trained on, content hash {known[:12]}; "
+                f"{folder} has {clicks.content_hash[:12]}. Give the right --data, or train again."
+            )
+        return cls(model, training, clicks)
+
+    def split(self, day: int | None = None) -> ClickSplit:
+        """The clicks of a day that the run has not learnt from, and those before it.
+
+        Args:
+            day: The day to find. (default: the one that was held back)
+        """
+        held = self.training.get("day")
+        if held is None:
+            raise InputError(
+                "Expected a run that held a day back; this one has learnt from all clicks, and "
+                "would be asked what it knows. Train without --all-days on clicks with times."
+            )
+        day = int(held) if day is None else day
+        if day < held:
+            raise InputError(
+                f"Expected a day from {held} on; found {day}, whose clicks the run has learnt "
+                f"from."
+            )
+        return ClickSplit.by_time(self.data, day)
+
+    def clicks(self, before: int | None = None) -> ClickGraph:
+        """All clicks, or those before a day."""
+        if before is None:
+            return self.data.graph
+        graph = self.data.graph.until(before)
+        first, last = self.data.graph.day_range
+        if before > last:
+            raise InputError(
+                f"Expected --day from {first + 1} to {last}, the days of the clicks; found "
+                f"{before}. Leave it out to use all clicks."
+            )
+        if not graph.num_clicks:
+            raise InputError(
+                f"Expected clicks before day {before}; found none. Days go from {first} to {last}."
+            )
+        return graph
+
+    def vectors(
+        self, graph: ClickGraph, device: torch.device | str = "cpu"
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors of all users and of all items, with a graph's clicks as neighbours."""
+        model = self.model.to(device)
+        return embed_all(model, self.data, graph.to(device))
+
 
 USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"

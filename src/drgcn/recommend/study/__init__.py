@@ -1,10 +1,9 @@
 """Gates compared on clicks: training to a plateau, one test, paired over seeds."""
 
-from drgcn.recommend.study.compare import compare
-from drgcn.recommend.study.recipes import recipe
-from drgcn.recommend.study.study_record import StudyRecord, read_records
-from drgcn.recommend.study.study_settings import StudySettings
-from drgcn.recommend.study.three_parts import ThreeParts
+from drgcn.recommend.clicks.splits import ThreeParts
+from drgcn.recommend.study.comparing import compare
+from drgcn.recommend.study.records import StudyRecord, read_records
+from drgcn.recommend.study.settings import StudySettings, recipe
 
 __all__ = [
     "StudyRecord",

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.click_data import ClickData
-from drgcn.recommend.clicks.click_graph import ClickGraph
-from drgcn.recommend.clicks.transposing import transposed
-from drgcn.recommend.synthetic.astar_parameters import AstarParameters, AstarSizes
+from drgcn.recommend.clicks.attributes import AttributeTable
+from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.graph import ClickGraph, transposed
+from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.synthetic.attributes import item_attributes, user_attributes
-from drgcn.recommend.synthetic.chunks import chunk_bounds, chunk_size, for_each_chunk
-from drgcn.recommend.synthetic.click_drawing import ClickDrawing
-from drgcn.recommend.synthetic.counter_hash import counters, hash64, stream_key
-from drgcn.recommend.synthetic.power_law import clicks_of_users
-from drgcn.recommend.synthetic.streams import Stream
-from drgcn.recommend.synthetic.topic_map import TopicMap
+from drgcn.recommend.synthetic.clicks import ClickDrawing, TopicMap
+from drgcn.recommend.synthetic.parameters import AstarParameters, AstarSizes
+from drgcn.recommend.synthetic.random import (
+    Stream,
+    below,
+    chunk_bounds,
+    chunk_size,
+    clicks_of_users,
+    counters,
+    for_each_chunk,
+    hash64,
+    scatter_bits,
+    stream_key,
+)
 from drgcn.sampling.graph import CSRGraph
 
 
@@ -93,3 +107,111 @@ def _draw_graph(
     for_each_chunk(bounds, device, draw)
     by_user = CSRGraph(rowptr, col, sizes.items)
     return ClickGraph(by_user, transposed(by_user), days)
+
+
+_PIECES = {"cuda": 2**24, "cpu": 2**15}
+
+
+def checksum(data: ClickData) -> str:
+    """Sixteen hexadecimal digits that change with any value and with any order.
+
+    Each value is hashed with its place, and the hashes are added up modulo ``2**64``: adding whole
+    numbers gives the same sum in any order, so devices agree. It is quick and needs no copy to the
+    host, and it is no protection against intent: that is what ``content_hash`` is for.
+    """
+    size = _PIECES.get(data.graph.device.type, 2**20)
+    total = torch.zeros((), dtype=torch.int64, device=data.graph.device)
+    for number, values in enumerate(_tensors(data)):
+        key = stream_key(number, values.numel())
+        flat = values.reshape(-1)
+        for begin in range(0, flat.numel(), size):
+            piece = _integers(flat[begin : begin + size])
+            place = hash64(key, counters(begin, begin + piece.numel(), piece.device))
+            total = total + scatter_bits(place ^ piece).sum()
+    return f"{int(total) % 2**64:016x}"
+
+
+def _tensors(data: ClickData) -> Iterator[Tensor]:
+    graph = data.graph
+    yield from (graph.by_user.rowptr, graph.by_user.col, graph.by_item.rowptr, graph.by_item.col)
+    if graph.days is not None:
+        yield graph.days
+    for table in (data.users, data.items):
+        if table is not None:
+            yield from (table.numeric, table.categories)
+
+
+def _integers(values: Tensor) -> Tensor:
+    if values.is_floating_point():
+        bits = values.float().view(torch.int32)
+        return bits.masked_fill(values.isnan(), -1).long()  # every NaN is the same
+    return values.long()
+
+
+# The columns of the rows from a first to before a last.
+Columns = Callable[[int, int], dict[str, Any]]
+
+_ROWS = 2**20
+_DAY = 86_400
+_DAY_ZERO = 20_454 * _DAY  # an arbitrary midnight, in seconds since 1970
+
+
+def write_tables(data: ClickData, folder: str | PathLike[str]) -> Path:
+    """Writes ``clicks.parquet``, ``users.parquet`` and ``items.parquet`` into a new folder.
+
+    Clicks have the columns user, item and time, in seconds since 1970, at a random second of their
+    day. Tables of attributes have the column user or item, and then one for each attribute;
+    categories are texts. Missing values are null.
+    """
+    days = data.graph.days
+    if days is None or data.users is None or data.items is None:
+        raise InputError(
+            "Expected clicks with days and attributes of both sides; some are missing."
+        )
+    with whole_folder(folder) as partial:
+        _write(partial / "clicks.parquet", data.graph.num_clicks, _click_columns(data.graph, days))
+        for side, table in (("user", data.users), ("item", data.items)):
+            _write(partial / f"{side}s.parquet", len(table), _attribute_columns(table, side))
+    return Path(folder)
+
+
+def _click_columns(graph: ClickGraph, days: Tensor) -> Columns:
+    rowptr = graph.by_user.rowptr.cpu()
+    key = stream_key(0)
+
+    def columns(begin: int, end: int) -> dict[str, Any]:
+        click = counters(begin, end, torch.device("cpu"))
+        second = below(hash64(key, click), _DAY)
+        return {
+            "user": (torch.bucketize(click, rowptr, right=True) - 1).numpy(),
+            "item": graph.by_user.col[begin:end].cpu().numpy(),
+            "time": (_DAY_ZERO + days[begin:end].cpu().long() * _DAY + second).numpy(),
+        }
+
+    return columns
+
+
+def _attribute_columns(table: AttributeTable, side: str) -> Columns:
+    import pyarrow as pa
+
+    def columns(begin: int, end: int) -> dict[str, Any]:
+        numeric = table.numeric[begin:end].cpu().numpy()
+        codes = table.categories[begin:end].cpu().numpy()
+        found: dict[str, Any] = {side: np.arange(begin, end, dtype=np.int64)}
+        for j, name in enumerate(table.numeric_names):
+            found[name] = pa.array(numeric[:, j], from_pandas=True)  # NaN becomes null
+        for j, name in enumerate(table.category_names):
+            found[name] = pa.array(codes[:, j], mask=codes[:, j] < 0).cast(pa.string())
+        return found
+
+    return columns
+
+
+def _write(path: Path, rows: int, columns: Columns) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    first = pa.table(columns(0, 0))
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        for begin, end in pairwise(chunk_bounds(rows, _ROWS)):
+            writer.write_table(pa.table(columns(begin, end)))

@@ -1,0 +1,320 @@
+"""A set of clicks with all that is known about it, in memory or as a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import AttributeTable
+from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.clicks.whole_folder import whole_folder
+from drgcn.sampling.graph import CSRGraph
+
+FORMAT: Final = "drgcn clicks"
+VERSION: Final = 1
+MANIFEST: Final = "clicks.json"
+
+
+@dataclass(frozen=True, eq=False)
+class ClickData:
+    """Clicks, attributes of both sides, and the ids that users and items had before.
+
+    Attributes:
+        graph: Who clicked what, and when.
+        users: What is known of each user; ``None`` if nothing.
+        items: What is known of each item; ``None`` if nothing.
+        user_ids: The id behind each user, a pyarrow array; ``None`` if ids are 0, 1, 2, ...
+        item_ids: The id behind each item, likewise.
+        name: What the set is called.
+        parts: If days stand for the parts of an official split, their names in order: day 0 is
+            ``parts[0]``, and so on. Empty if days are days.
+        known_hash: The content hash where somebody has computed it before.
+    """
+
+    graph: ClickGraph
+    users: AttributeTable | None = None
+    items: AttributeTable | None = None
+    user_ids: Any | None = None
+    item_ids: Any | None = None
+    name: str = "clicks"
+    parts: tuple[str, ...] = ()
+    known_hash: str = ""
+
+    def __post_init__(self) -> None:
+        sides = (
+            ("users", self.graph.num_users, self.users, self.user_ids),
+            ("items", self.graph.num_items, self.items, self.item_ids),
+        )
+        for side, count, table, ids in sides:
+            for what, rows in (("attributes", table), ("ids", ids)):
+                if rows is not None and len(rows) != count:
+                    raise InputError(f"Expected {what} of {count} {side}; found {len(rows)} rows.")
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of clicks, days, attributes and ids; the name is left out."""
+        return self.known_hash or hash_content(self)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], mmap: bool = True) -> ClickData:
+        """The set that :meth:`save` wrote.
+
+        Args:
+            folder: Its folder.
+            mmap: Map arrays into memory and read them as needed. (default: yes)
+        """
+        folder = Path(folder)
+        facts = read_manifest(folder)
+        data = cls.open_parts(
+            folder, str(facts["name"]), tuple(facts["parts"]), str(facts["content_hash"]), mmap
+        )
+        found = (data.graph.num_users, data.graph.num_items, data.graph.num_clicks)
+        expected = tuple(facts[key] for key in ("users", "items", "clicks"))
+        if found != expected:
+            raise InputError(
+                f"Expected {expected} users, items and clicks in {folder}, as its {MANIFEST} "
+                f"says; found {found}. Files of different sets are mixed: make it again."
+            )
+        return data
+
+    @classmethod
+    def open_parts(
+        cls,
+        folder: Path,
+        name: str,
+        parts: tuple[str, ...] = (),
+        known_hash: str = "",
+        mmap: bool = True,
+    ) -> ClickData:
+        """The set whose files lie in a folder, whatever its manifest says."""
+        tables = {
+            side: AttributeTable.load(folder / side, mmap) if (folder / side).is_dir() else None
+            for side in ("users", "items")
+        }
+        ids = {side: _read_ids(folder / f"{side}_ids.parquet") for side in ("user", "item")}
+        return cls(
+            ClickGraph.load(folder, mmap),
+            tables["users"],
+            tables["items"],
+            ids["user"],
+            ids["item"],
+            name,
+            parts,
+            known_hash,
+        )
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Writes a new folder, whole or not at all; :meth:`load` gives the set back."""
+        with whole_folder(folder) as partial:
+            self.graph.save(partial)
+            for side, table in (("users", self.users), ("items", self.items)):
+                if table is not None:
+                    table.save(partial / side)
+            for side, ids in (("user", self.user_ids), ("item", self.item_ids)):
+                if ids is not None:
+                    _write_ids(ids, partial / f"{side}_ids.parquet")
+            write_manifest(self, partial)
+        return Path(folder)
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "users": self.graph.num_users,
+            "items": self.graph.num_items,
+            "clicks": self.graph.num_clicks,
+            "parts": list(self.parts),
+            "content_hash": self.content_hash,
+        }
+
+    def to(self, device: torch.device | str) -> ClickData:
+        """The same set with clicks and attributes on another device."""
+        return replace(
+            self,
+            graph=self.graph.to(device),
+            users=None if self.users is None else self.users.to(device),
+            items=None if self.items is None else self.items.to(device),
+        )
+
+
+def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
+    """Writes what makes a folder of files a set of clicks: the last thing to be written."""
+    text = json.dumps(data.facts() | more, indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a folder says about itself, checked as far as it goes."""
+    if not folder.is_dir():
+        raise InputError(f"Expected a folder of clicks; {folder} is not there or is a file.")
+    try:
+        facts = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        facts = None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise InputError(
+            f"Expected a folder that `drgcn recommend ingest` or `generate` wrote; {folder} has "
+            f"no {MANIFEST} of that form."
+        )
+    if facts.get("version") != VERSION:
+        raise InputError(
+            f"Expected version {VERSION} of the folder's form; {folder} has version "
+            f"{facts.get('version')}. Read it with the drgcn that wrote it, or make it again."
+        )
+    keys = ("name", "users", "items", "clicks", "parts", "content_hash")
+    if missing := [key for key in keys if key not in facts]:
+        raise InputError(f"Expected {', '.join(missing)} in {folder / MANIFEST}; make it again.")
+    return facts
+
+
+def _write_ids(ids: Any, path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"id": ids}), path)
+
+
+def _read_ids(path: Path) -> Any | None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not path.exists():
+        return None
+    try:
+        return parquet.read_table(path, columns=["id"])["id"].combine_chunks()
+    except (pa.ArrowInvalid, OSError, KeyError) as error:
+        raise InputError(f"Expected a whole table of ids in {path}; {error}.") from None
+
+
+_CHUNK = 2**22
+
+
+def hash_content(data: ClickData) -> str:
+    """SHA-256 of clicks, days, attributes and ids.
+
+    The name is left out, and so is what follows from the rest (``by_item``). Integers are hashed
+    as 64 bits and every NaN as the same one, so the hash does not depend on how data is held.
+    """
+    digest = hashlib.sha256()
+    for name, pieces in _parts(data):
+        digest.update(f"[{name}]".encode())
+        for piece in pieces:
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _parts(data: ClickData) -> Iterator[tuple[str, Iterator[bytes | memoryview]]]:
+    graph = data.graph
+    yield f"sizes {graph.num_users} {graph.num_items} {data.parts}", iter(())
+    yield "rowptr", _integers(graph.by_user.rowptr)
+    yield "col", _integers(graph.by_user.col)
+    if graph.days is not None:
+        yield "days", _integers(graph.days)
+    for side, table, ids in (
+        ("users", data.users, data.user_ids),
+        ("items", data.items, data.item_ids),
+    ):
+        if table is not None:
+            names = (table.numeric_names, table.category_names, table.category_sizes)
+            yield f"{side} {names}", iter(())
+            yield "numeric", _floats(table.numeric)
+            yield "categories", _integers(table.categories)
+            for values in table.category_values:
+                yield "values", _texts(values)
+        if ids is not None:
+            yield f"{side} ids", _texts(ids)
+
+
+def _integers(values: Tensor) -> Iterator[bytes | memoryview]:
+    for piece in values.flatten().split(_CHUNK):
+        yield piece.to("cpu", torch.int64).numpy().tobytes()
+
+
+def _floats(values: Tensor) -> Iterator[bytes | memoryview]:
+    for piece in values.split(max(1, _CHUNK // max(1, values.size(1)))):
+        array = piece.cpu().numpy()
+        yield np.where(np.isnan(array), np.float32("nan"), array).tobytes()
+
+
+def _texts(ids: Any) -> Iterator[bytes | memoryview]:
+    import pyarrow as pa
+
+    for begin in range(0, len(ids), _CHUNK):
+        piece = ids.slice(begin, _CHUNK).cast(pa.large_string()).fill_null("")
+        _, ends, text = piece.buffers()
+        ends = np.frombuffer(ends, np.int64)[piece.offset : piece.offset + len(piece) + 1]
+        yield np.diff(ends).tobytes()
+        yield b"" if text is None else memoryview(text)[ends[0] : ends[-1]]
+
+
+def summary(data: ClickData) -> dict[str, Any]:
+    """Sizes, degrees, days and attributes as plain values."""
+    graph = data.graph
+    facts = data.facts()
+    for key in ("format", "version"):
+        del facts[key]
+    return facts | {
+        "clicks_per_user": _degrees(graph.by_user),
+        "clicks_per_item": _degrees(graph.by_item),
+        "days": None if graph.days is None else _days(data),
+        "user_attributes": _attributes(data.users),
+        "item_attributes": _attributes(data.items),
+        "user_ids": _ids(data.user_ids),
+        "item_ids": _ids(data.item_ids),
+    }
+
+
+def _degrees(side: CSRGraph) -> dict[str, Any]:
+    """Nearest ranks from above, and how many have none."""
+    degree = side.degree.sort().values
+    last = degree.numel() - 1
+    places = {"median": 0.5, "90 %": 0.9, "99 %": 0.99, "most": 1.0}
+    ranks = {name: int(degree[round(share * last)]) for name, share in places.items()}
+    return ranks | {"none": int((degree == 0).sum())}
+
+
+def _days(data: ClickData) -> dict[str, Any]:
+    first, last = data.graph.day_range
+    assert data.graph.days is not None
+    counts = torch.bincount(data.graph.days.long() - first)
+    if data.parts:
+        named = zip(data.parts[first:], counts.tolist(), strict=False)
+        return {f"clicks in {part}": count for part, count in named}
+    return {"first": first, "last": last, "clicks_on_the_last": int(counts[-1])}
+
+
+def _attributes(table: AttributeTable | None) -> dict[str, Any] | None:
+    if table is None:
+        return None
+    sizes = zip(table.category_names, table.category_sizes, strict=True)
+    return {
+        "numbers": list(table.numeric_names),
+        "categories": [f"{name} ({size})" for name, size in sizes],
+        "missing_numbers": _share(table.numeric, torch.isnan),
+        "missing_categories": _share(table.categories, lambda codes: codes < 0),
+    }
+
+
+def _share(values: Tensor, missing: Callable[[Tensor], Tensor]) -> float:
+    """Piece by piece: a large table is mapped, not held."""
+    count = sum(int(missing(piece).sum()) for piece in values.split(2**20))
+    return count / max(1, values.numel())
+
+
+def _ids(ids: Any | None) -> str:
+    if ids is None or not len(ids):
+        return "0, 1, 2, ..."
+    return f"{ids[0].as_py()} ... {ids[len(ids) - 1].as_py()}"

@@ -1,0 +1,419 @@
+"""Columns of raw tables: ids as numbers, days out of times, attributes into arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.format import open_memmap
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import write_values
+from drgcn.recommend.clicks.ingest_sql import IngestSettings, SourceTable, Workshop, quoted
+
+_WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_BROKEN: Final = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class IdMap:
+    """A table ``(id, code)`` in DuckDB.
+
+    Numbers follow the ids in ascending order: as whole numbers if all of them are such, else as
+    text, byte by byte. So they do not depend on the order of rows or on the form of the file.
+
+    Attributes:
+        name: Name of the table.
+        count: Number of ids.
+        whole: Whether the ids are whole numbers.
+        kind: The SQL type that ids are compared in.
+    """
+
+    name: str
+    count: int
+    whole: bool
+    kind: str
+
+    @classmethod
+    def number(cls, shop: Workshop, name: str, sources: list[tuple[SourceTable, str]]) -> IdMap:
+        """Numbers all ids that occur in some columns.
+
+        Args:
+            shop: Where to work.
+            name: Name for the table.
+            sources: Tables, and which of their columns holds the ids.
+        """
+        kinds = [_checked_kind(shop, table, column) for table, column in sources]
+        kind = "BIGINT" if set(kinds) == {"BIGINT"} else "VARCHAR"
+        parts = [
+            f"SELECT CAST({quoted(column)} AS {kind}) AS id FROM {table.name}"
+            for table, column in sources
+        ]
+        every = " UNION ALL ".join(parts)
+        shop.do(f"CREATE TEMP TABLE {name}_ids AS SELECT DISTINCT id FROM ({every})")
+        whole = kind == "BIGINT"
+        order = "id"
+        if not whole:
+            as_number = "TRY_CAST(id AS BIGINT)"
+            (others,) = shop.row(
+                f"SELECT count(*) FROM {name}_ids "
+                f"WHERE {as_number} IS NULL OR CAST({as_number} AS VARCHAR) <> id"
+            )
+            whole, order = others == 0, "id" if others else as_number
+        (count,) = shop.row(f"SELECT count(*) FROM {name}_ids")
+        code = "INTEGER" if count < 2**31 else "BIGINT"
+        shop.do(
+            f"CREATE TABLE {name} AS SELECT id, "
+            f"CAST(row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code FROM {name}_ids"
+        )
+        shop.do(f"DROP TABLE {name}_ids")
+        return cls(name, count, whole, kind)
+
+    def write(self, shop: Workshop, path: Path) -> bool:
+        """Writes the ids in the order of their numbers, unless they are these numbers already.
+
+        Returns:
+            Whether there was anything to write.
+        """
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        kind, arrow = ("BIGINT", pa.int64()) if self.whole else ("VARCHAR", pa.large_string())
+        as_kind = f"CAST(id AS {kind})"
+        if self.whole:
+            (same,) = shop.row(f"SELECT bool_and({as_kind} = code) FROM {self.name}")
+            if same:
+                return False
+        with parquet.ParquetWriter(path, pa.schema([("id", arrow)])) as writer:
+            for batch in shop.batches(f"SELECT {as_kind} AS id FROM {self.name} ORDER BY code"):
+                writer.write_table(pa.table({"id": batch["id"].cast(arrow)}))
+        return True
+
+
+def _checked_kind(shop: Workshop, table: SourceTable, column: str) -> str:
+    kind = table.columns[column]
+    if kind.startswith(_BROKEN):
+        raise InputError(
+            f"Expected ids that are whole numbers or text in {column!r} of {table.source}; found "
+            f"{kind}. Cast the column (ids with gaps are often stored so by mistake)."
+        )
+    rows, without = shop.row(
+        f"SELECT count(*), count(*) - count({quoted(column)}) FROM {table.name}"
+    )
+    if not rows:
+        raise InputError(f"Expected at least one row in {table.source}; it is empty.")
+    if without:
+        raise InputError(
+            f"Expected an id in every row of {column!r} in {table.source}; {without:,} of "
+            f"{rows:,} rows have none."
+        )
+    return "BIGINT" if kind in _WHOLE else "VARCHAR"
+
+
+# What of a unit makes a day; and below what size a number is taken for that unit.
+_UNITS: Final = {
+    "day": (1, 1e5),
+    "second": (86_400, 1e11),
+    "millisecond": (86_400 * 10**3, 1e14),
+    "microsecond": (86_400 * 10**6, 1e17),
+    "nanosecond": (86_400 * 10**9, float("inf")),
+}
+_WORDS: Final = ("DATE", "TIMESTAMP")
+_EPOCH: Final = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class EventDays:
+    """How the time column becomes days.
+
+    Attributes:
+        sql: The day of an event, counted from day zero.
+        unit: What times were taken to count.
+        zero: The date of day 0; empty if days are numbered as they came.
+        first: The first day.
+        last: The last day.
+    """
+
+    sql: str
+    unit: str
+    zero: str
+    first: int
+    last: int
+
+    @classmethod
+    def read(cls, shop: Workshop, table: SourceTable, settings: IngestSettings) -> EventDays:
+        """Looks at all times once; refuses those that are missing or cannot be read."""
+        assert settings.time is not None
+        column, kind = quoted(settings.time), table.columns[settings.time]
+        number, words = f"TRY_CAST({column} AS DOUBLE)", _seconds(column, kind)
+        unit = settings.time_unit
+        if kind.startswith(_WORDS):
+            unit = "date"
+        elif kind == "VARCHAR" and unit == "auto":
+            (numbers,) = shop.row(f"SELECT count({number}) FROM {table.name}")
+            unit = "auto" if numbers else "date"
+        elif unit == "date" and kind != "VARCHAR":
+            raise InputError(
+                f"Expected dates in {settings.time!r} of {table.source}; found {kind}. Say what "
+                "its numbers count with --time-unit."
+            )
+        value = words if unit == "date" else number
+        _refuse_unreadable(shop, table, settings.time, value)
+        least, most = shop.row(f"SELECT min({value}), max({value}) FROM {table.name}")
+        if unit == "auto":
+            size = max(abs(least), abs(most))
+            unit = next(name for name, (_, below) in _UNITS.items() if size < below)
+        length = 86_400 if unit == "date" else _UNITS[unit][0]
+        first, last = int(least // length), int(most // length)
+        zero = 0 if unit == "day" else first
+        if settings.day_zero is not None:
+            zero = (settings.day_zero - _EPOCH).days
+        if first - zero < -(2**15) or last - zero >= 2**15:
+            raise InputError(
+                f"Expected days that fit 16 bits; found {first - zero} to {last - zero} with "
+                f"times read as {unit}. Say --time-unit or --day-zero, or leave out stray times."
+            )
+        named = unit != "day" or settings.day_zero is not None
+        return cls(
+            f"CAST(floor({value} / {length}) AS BIGINT) - {zero}",
+            unit,
+            str(_EPOCH + timedelta(days=zero)) if named else "",
+            first - zero,
+            last - zero,
+        )
+
+
+def _seconds(column: str, kind: str) -> str:
+    """Seconds since 1970 of a date; a text may name a zone, and is in UTC if it does not."""
+    if kind == "VARCHAR":
+        return f"epoch(TRY_CAST({column} AS TIMESTAMPTZ))"
+    return f"epoch({column})"
+
+
+def _refuse_unreadable(shop: Workshop, table: SourceTable, name: str, value: str) -> None:
+    column = quoted(name)
+    # FILTER and not WHERE: parquet's statistics leave out NaN, and DuckDB believes them so far as
+    # to skip rows that could not satisfy a WHERE.
+    bad = f"FILTER ({value} IS NULL OR NOT isfinite({value}))"
+    count, example = shop.row(
+        f"SELECT count(*) {bad}, any_value(coalesce(CAST({column} AS VARCHAR), 'nothing')) {bad} "
+        f"FROM {table.name}"
+    )
+    if count:
+        raise InputError(
+            f"Expected a time in every row of {name!r} in {table.source}; found {count:,} rows "
+            f"without a readable one, such as {example!r}. Give seconds or milliseconds since "
+            f"1970, or dates such as 2024-05-31, or leave these rows out."
+        )
+
+
+_NUMBERS: Final = (
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
+    *("UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"),
+)
+_TIMES: Final = ("DATE", "TIMESTAMP")
+_TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
+
+
+@dataclass(frozen=True)
+class AttributeColumn:
+    """One attribute.
+
+    Attributes:
+        name: Its name.
+        numeric: Whether it is a number; else it is a category.
+        sql: Its value, a FLOAT or a VARCHAR.
+        values: The values of a category in ascending order, a pyarrow array; ``None`` of a number.
+    """
+
+    name: str
+    numeric: bool
+    sql: str
+    values: Any | None = None
+
+    @classmethod
+    def read_all(
+        cls, shop: Workshop, table: SourceTable, key: str, settings: IngestSettings
+    ) -> Iterator[AttributeColumn]:
+        """The attributes of a table, in its order; every column but the ids.
+
+        Numbers, dates (as days since 1970) and, in CSV, columns whose every value reads as a
+        number are numeric. Texts and truth values are categories.
+        """
+        for name, kind in table.columns.items():
+            if name == key or name in settings.ignore:
+                continue
+            if name in settings.category:
+                numeric = False
+            elif name in settings.numeric:
+                numeric = True
+            elif table.is_text:
+                numeric = not _unreadable(shop, table, name)[0]
+            elif kind.startswith((*_NUMBERS, *_TIMES)) and not kind.endswith("]"):
+                numeric = True
+            elif kind.startswith(_TEXTS) and not kind.endswith("]"):
+                numeric = False
+            else:
+                raise InputError(
+                    f"Expected numbers or texts in {name!r} of {table.source}; found {kind}. "
+                    "Leave the column out with --ignore, or make columns of it."
+                )
+            yield cls._number(shop, table, name) if numeric else cls._category(shop, table, name)
+
+    @classmethod
+    def _number(cls, shop: Workshop, table: SourceTable, name: str) -> AttributeColumn:
+        count, example = _unreadable(shop, table, name)
+        if count:
+            raise InputError(
+                f"Expected numbers in {name!r} of {table.source}; {count:,} rows hold something "
+                f"else, such as {example!r}. Make it a category, or name what stands for no value "
+                "with --missing."
+            )
+        value = _number_sql(table, name)
+        # FLOAT ends at 3.4e38: what lies beyond would be written as infinite.
+        (infinite,) = shop.row(
+            f"SELECT count(*) FILTER (abs({value}) > 3.4028234e38 AND NOT isnan({value})) "
+            f"FROM {table.name}"
+        )
+        if infinite:
+            raise InputError(
+                f"Expected finite numbers in {name!r} of {table.source}; {infinite:,} rows are "
+                "infinite or beyond 3.4e38. Leave them empty: a missing value is allowed."
+            )
+        return cls(name, True, f"CAST({value} AS FLOAT)")
+
+    @classmethod
+    def _category(cls, shop: Workshop, table: SourceTable, name: str) -> AttributeColumn:
+        import pyarrow as pa
+
+        value = f"CAST({quoted(name)} AS VARCHAR)"
+        sql = (
+            f"SELECT DISTINCT {value} AS v FROM {table.name} WHERE {value} IS NOT NULL ORDER BY v"
+        )
+        pieces = [batch["v"].cast(pa.large_string()) for batch in shop.batches(sql)]
+        values = pa.chunked_array(pieces, type=pa.large_string()).combine_chunks()
+        if len(values) >= 2**31:
+            raise InputError(
+                f"Expected fewer than 2**31 categories in {name!r} of {table.source}."
+            )
+        return cls(name, False, value, values)
+
+
+def _number_sql(table: SourceTable, name: str) -> str:
+    column, kind = quoted(name), table.columns[name]
+    if kind.startswith(_TIMES):
+        return f"(epoch({column}) / 86400)"
+    return f"TRY_CAST({column} AS DOUBLE)"
+
+
+def _unreadable(shop: Workshop, table: SourceTable, name: str) -> tuple[int, str]:
+    column = quoted(name)
+    count, example = shop.row(
+        f"SELECT count(*), any_value(CAST({column} AS VARCHAR)) FROM {table.name} "
+        f"WHERE {column} IS NOT NULL AND {_number_sql(table, name)} IS NULL"
+    )
+    return count, example
+
+
+_ROWS_AT_ONCE = 2**18
+
+
+def write_attributes(
+    shop: Workshop,
+    table: SourceTable,
+    key: str,
+    ids: IdMap,
+    folder: Path,
+    settings: IngestSettings,
+) -> tuple[tuple[str, str], ...]:
+    """Writes what :meth:`AttributeTable.load` reads.
+
+    Rows come in any order and are written where they belong, so nothing is sorted. Nodes without
+    a row have every attribute missing.
+
+    Returns:
+        Each attribute and its kind.
+    """
+    identity = f"CAST({quoted(key)} AS {ids.kind})"
+    _refuse_repeated(shop, table, identity, key)
+    columns = list(AttributeColumn.read_all(shop, table, key, settings))
+    numbers = [column for column in columns if column.numeric]
+    categories = [column for column in columns if not column.numeric]
+    folder.mkdir()
+    numeric = _filled(folder / "numeric.npy", (ids.count, len(numbers)), np.float32, np.nan)
+    codes = _filled(folder / "categories.npy", (ids.count, len(categories)), np.int32, -1)
+    chosen = [f"{column.sql} AS a{place}" for place, column in enumerate(columns)]
+    place_of = {column.name: f"a{place}" for place, column in enumerate(columns)}
+    sql = (
+        f"SELECT m.code, t.* FROM (SELECT {', '.join([f'{identity} AS id', *chosen])} "
+        f"FROM {table.name}) t JOIN {ids.name} m ON t.id = m.id"
+    )
+    for batch in shop.batches(sql):
+        rows = batch["code"].to_numpy()
+        for number, column in enumerate(numbers):
+            numeric[rows, number] = _floats(batch[place_of[column.name]])
+        for number, column in enumerate(categories):
+            codes[rows, number] = _codes(batch[place_of[column.name]], column.values)
+    _close(numeric)
+    _close(codes)
+    values: tuple[Any, ...] = tuple(column.values for column in categories)
+    facts = {
+        "numeric_names": [column.name for column in numbers],
+        "category_names": [column.name for column in categories],
+        "category_sizes": list(map(len, values)),
+    }
+    (folder / "table.json").write_text(json.dumps(facts), encoding="utf-8")
+    if values:
+        write_values(values, folder)
+    return tuple((c.name, "numeric" if c.numeric else "category") for c in columns)
+
+
+def _filled(
+    path: Path, shape: tuple[int, int], kind: npt.DTypeLike, value: float
+) -> npt.NDArray[Any]:
+    if 0 in shape:  # nothing to map
+        array = np.empty(shape, dtype=kind)
+        np.save(path, array)
+        return array
+    array = open_memmap(path, mode="w+", dtype=kind, shape=shape)
+    for begin in range(0, shape[0], _ROWS_AT_ONCE):
+        array[begin : begin + _ROWS_AT_ONCE] = value
+    return array
+
+
+def _close(array: npt.NDArray[Any]) -> None:
+    if isinstance(array, np.memmap):
+        array.flush()
+
+
+def _floats(column: Any) -> npt.NDArray[Any]:
+    import pyarrow.compute as pc
+
+    return pc.fill_null(column, float("nan")).to_numpy(zero_copy_only=False)
+
+
+def _codes(column: Any, values: Any) -> npt.NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.index_in(column.cast(pa.large_string()), value_set=values)
+    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
+
+
+def _refuse_repeated(shop: Workshop, table: SourceTable, identity: str, key: str) -> None:
+    repeated = shop.rows(
+        f"SELECT {identity} AS id, count(*) AS n FROM {table.name} GROUP BY id HAVING n > 1 "
+        "ORDER BY id LIMIT 1"
+    )
+    if repeated:
+        identifier, count = repeated[0]
+        raise InputError(
+            f"Expected one row for each {key!r} in {table.source}; {identifier!r} has {count}. "
+            "Keep one of them."
+        )

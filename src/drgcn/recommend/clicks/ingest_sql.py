@@ -1,0 +1,312 @@
+"""Tables on disk as DuckDB reads them, under a memory limit."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import gzip
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from drgcn.errors import InputError, how_to_install
+
+TIME_UNITS: Final = ("auto", "day", "second", "millisecond", "microsecond", "nanosecond", "date")
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """Names of columns, meaning of times, kinds of attributes, and what the work may use.
+
+    Attributes:
+        user: Column of users in the table of clicks.
+        item: Column of items.
+        time: Column of times; ``None`` for clicks without days.
+        user_key: Column of ids in the table of user attributes. (default: as ``user``)
+        item_key: Column of ids in the table of item attributes. (default: as ``item``)
+        time_unit: What a number in the time column counts since 1970, or ``"date"`` for dates and
+            times in words. ``"auto"`` goes by size: numbers below 1e5 are days as they are, below
+            1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds.
+        day_zero: The day that is called 0, in UTC. (default: that of the first click; days given
+            as days are kept as they are)
+        numeric: Attributes that are numbers whatever they look like.
+        category: Attributes that are categories whatever they look like.
+        ignore: Attributes to leave out.
+        missing: Texts in CSV files that stand for no value.
+        memory: What DuckDB may hold in memory, such as ``"4GB"``; the rest is spilled to disk.
+            (default: half of the machine's)
+        threads: Threads. (default: all)
+    """
+
+    user: str = "user"
+    item: str = "item"
+    time: str | None = "time"
+    user_key: str | None = None
+    item_key: str | None = None
+    time_unit: str = "auto"
+    day_zero: date | None = None
+    numeric: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ("",)
+    memory: str | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_unit not in TIME_UNITS:
+            raise InputError(
+                f"Expected a time unit of {', '.join(TIME_UNITS)}; found {self.time_unit!r}."
+            )
+        if self.memory is not None and not re.fullmatch(
+            r"\d+(\.\d+)?\s*[KMGT]i?B", self.memory, re.IGNORECASE
+        ):
+            raise InputError(f"Expected memory such as 4GB or 500MB; found {self.memory!r}.")
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"Expected at least one thread; found {self.threads}.")
+        named = [self.user, self.item, *([] if self.time is None else [self.time])]
+        if len(set(named)) < len(named):
+            raise InputError(f"Expected different columns for user, item and time; found {named}.")
+        if both := set(self.numeric) & set(self.category):
+            raise InputError(
+                f"Expected each attribute to be a number or a category; found both for "
+                f"{', '.join(sorted(both))}."
+            )
+
+
+_SHARE = 0.5
+
+
+def default_memory() -> str:
+    """Half of the machine's memory, or of what its control group allows, for DuckDB."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # "max", or no control groups
+        limit = min(limit, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return f"{int(limit * _SHARE / 2**20)}MiB"
+
+
+_BATCH = 2**20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Workshop:
+    """One connection: statements in, numbers and batches of rows out.
+
+    Args:
+        connection: A connection of DuckDB.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def do(self, sql: str) -> None:
+        """Runs a statement."""
+        self.connection.execute(sql)
+
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The only row of an answer."""
+        # Fetched to its end: DuckDB starts nothing else before that.
+        (row,) = self.connection.execute(sql).fetchall()
+        return row
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a short answer."""
+        return self.connection.execute(sql).fetchall()
+
+    def batches(self, sql: str) -> Iterator[Any]:
+        """A long answer as record batches of pyarrow, one at a time."""
+        relation = self.connection.sql(sql)
+        # Named otherwise before DuckDB 2.
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        yield from read(_BATCH)
+
+
+@contextmanager
+def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iterator[Workshop]:
+    """A workshop whose tables and spilled memory lie in a new folder that is removed at the end.
+
+    Whatever DuckDB has to say comes as an :class:`InputError` of one sentence, but for a full
+    disk, which is the system's.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise InputError(
+            f"Expected DuckDB to read tables of clicks; found none. {how_to_install('recommend')}"
+        ) from None
+    memory = memory or default_memory()
+    folder.mkdir()
+    config: dict[str, Any] = {
+        "memory_limit": memory,
+        "temp_directory": str(folder / "spill"),
+        "preserve_insertion_order": False,  # rows are sorted where their order matters
+        "autoinstall_known_extensions": False,  # never reach for the network
+    }
+    if threads is not None:
+        config["threads"] = threads
+    try:
+        with duckdb.connect(str(folder / "tables.duckdb"), config=config) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")
+            yield Workshop(connection)
+    except duckdb.OutOfMemoryException as error:
+        raise InputError(
+            f"Expected the work to fit {memory} of memory and the free disk beside the result; "
+            f"DuckDB says: {_first_line(error)} Give more with --memory, or use fewer --threads."
+        ) from None
+    except duckdb.Error as error:
+        for number in _FULL:
+            if os.strerror(number) in str(error):
+                raise OSError(number, os.strerror(number)) from None
+        raise InputError(f"The tables cannot be read: {_first_line(error)}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+_DELIMITERS = ",\t;|"
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table that DuckDB knows under a name.
+
+    Attributes:
+        name: Its name there.
+        source: Where it came from, for messages.
+        columns: Type of each column, by name.
+        is_text: Whether it came from CSV: then every column holds text or NULL.
+    """
+
+    name: str
+    source: str
+    columns: dict[str, str]
+    is_text: bool
+
+    @classmethod
+    def open(
+        cls, shop: Workshop, paths: Paths, name: str, missing: Sequence[str] = ("",)
+    ) -> SourceTable:
+        """Makes a table known; parquet stays where it is, CSV is taken in once.
+
+        Args:
+            shop: Where to make it known.
+            paths: A file, a folder of parts, or several of them.
+            name: The name it gets.
+            missing: Texts in CSV that stand for no value.
+        """
+        files, is_text = _files(paths)
+        source = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
+        listed = ", ".join(literal(str(file)) for file in files)
+        if is_text:
+            header, delimiter = _header(files[0])
+            for file in files[1:]:
+                if _header(file) != (header, delimiter):
+                    raise InputError(f"Expected the columns of {files[0]} in {file} too.")
+            columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
+            empty = ", ".join(map(literal, missing))
+            shop.do(
+                f"CREATE TABLE {name} AS SELECT * FROM read_csv([{listed}], auto_detect = false, "
+                f"header = true, delim = {literal(delimiter)}, quote = '\"', escape = '\"', "
+                f"columns = {{{columns}}}, nullstr = [{empty}], allow_quoted_nulls = true)"
+            )
+        else:
+            _check_parquet(files)
+            shop.do(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+        described = shop.rows(f"DESCRIBE {name}")
+        return cls(name, source, {row[0]: row[1] for row in described}, is_text)
+
+    def require(self, column: str, option: str) -> None:
+        """Refuses a table without a column."""
+        if column not in self.columns:
+            raise InputError(
+                f"Expected a column {column!r} in {self.source}; found "
+                f"{', '.join(map(repr, self.columns)) or 'none'}. Name it with {option}."
+            )
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _files(paths: Paths) -> tuple[list[Path], bool]:
+    several = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    files: list[Path] = []
+    for path in map(Path, several):
+        if path.is_dir():
+            parts = sorted(part for part in path.iterdir() if _kind(part) is not None)
+            if not parts:
+                raise InputError(f"Expected parquet or CSV files in {path}; found none.")
+            files += parts
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise InputError(f"Expected a table at {path}; there is none. Check the path.")
+    kinds = {_kind(file) for file in files}
+    if kinds not in ({"parquet"}, {"csv"}):
+        raise InputError(
+            f"Expected tables that are all .parquet or all .csv, .tsv (.gz); found "
+            f"{', '.join(sorted({file.name for file in files})[:5])}."
+        )
+    return files, kinds == {"csv"}
+
+
+def _kind(path: Path) -> str | None:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] in ([".parquet"], [".pq"]):
+        return "parquet"
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    return "csv" if suffixes[-1:] in ([".csv"], [".tsv"]) else None
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, and what stands between them."""
+    try:
+        with _opened(path) as file:
+            line = file.readline().removeprefix("\ufeff")
+    except (UnicodeDecodeError, OSError) as error:
+        raise InputError(f"Expected UTF-8 text in {path}; {error}.") from None
+    if not line.strip():
+        raise InputError(f"Expected a line of column names in {path}; it is empty.")
+    delimiter = max(_DELIMITERS, key=line.count)
+    names = next(csv.reader([line], delimiter=delimiter))
+    if len({name.lower() for name in names}) < len(names):
+        raise InputError(f"Expected different column names in {path}; found {', '.join(names)}.")
+    return names, delimiter
+
+
+def _opened(path: Path) -> TextIO:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _check_parquet(files: Sequence[Path]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for file in files:
+        try:
+            parquet.ParquetFile(file).close()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(
+                f"Expected a whole parquet file; {file} is cut off or damaged "
+                f"({str(error).partition('.')[0]}). Write it again."
+            ) from None

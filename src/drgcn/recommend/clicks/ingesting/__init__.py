@@ -1,1 +1,0 @@
-"""Tables of clicks of any size into a folder, by DuckDB under a memory limit."""

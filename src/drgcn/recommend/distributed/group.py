@@ -1,0 +1,197 @@
+"""The group of ranks that some launcher has started, and what its ranks tell each other."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.recommend.distributed.launch import RESTART_SETTING
+from drgcn.recommend.model.exchange import Exchange
+
+_TOGETHER = 1 << 20  # numbers; gradients up to this size travel in one message
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class GroupExchange(Exchange):
+    """An exchange over gloo (CPU) or NCCL (CUDA): a step on all ranks equals one on a single rank.
+
+    Sums over ranks are taken by the backend in an order that depends on the number of ranks alone:
+    a run that is repeated, or goes on from a checkpoint, repeats them to the bit.
+
+    Before the first step the ranks compare their weights. Ranks that disagree have read different
+    data or different checkpoints, and averaging their gradients would hide it.
+
+    Args:
+        group: The process group. (default: all processes)
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self.group = group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.compared = False
+
+    def sum(self, x: Tensor) -> Tensor:
+        """The sum over ranks; backward sums the gradients."""
+        return _Sum.apply(x, self.group)
+
+    def gather(self, x: Tensor) -> Tensor:
+        """The rows of all ranks; backward sums the gradients and keeps those of the own rows."""
+        return _Gather.apply(x, self.group)
+
+    def gather_ids(self, ids: Tensor) -> Tensor:
+        """The rows of all ranks, without a gradient."""
+        return _gathered(ids, self.group)
+
+    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Makes gradients equal to their mean; small ones share a message, large ones go alone."""
+        weights = list(parameters)
+        if not self.compared:
+            self._expect_same_weights(weights)
+        small: dict[torch.dtype, list[Tensor]] = {}
+        for weight in weights:
+            grad = weight.grad
+            if grad is None:
+                continue
+            if grad.numel() > _TOGETHER:
+                dist.all_reduce(grad, group=self.group)
+                grad /= self.size
+            else:
+                small.setdefault(grad.dtype, []).append(grad)
+        for grads in small.values():
+            flat = torch.cat([grad.flatten() for grad in grads])
+            dist.all_reduce(flat, group=self.group)
+            flat /= self.size
+            for grad, part in zip(grads, flat.split([g.numel() for g in grads]), strict=True):
+                grad.copy_(part.view_as(grad))
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over ranks, without a gradient."""
+        return _summed(x, self.group) / self.size
+
+    def everybodys(self, value: Any) -> list[Any]:
+        """A small plain value of every rank, in their order."""
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value, group=self.group)
+        return found
+
+    def expect_same(self, what: str, value: Any) -> None:
+        """Refuses to work with ranks that do not see the same thing.
+
+        Args:
+            what: What it is, for the message.
+            value: A small plain value that tells it.
+        """
+        found = self.everybodys(value)
+        others = [rank for rank, its in enumerate(found) if its != found[0]]
+        if others:
+            raise InputError(
+                f"Expected the same {what} on all {self.size} ranks; found {found[0]} on rank 0 "
+                f"and {found[others[0]]} on rank {others[0]}. All machines must see the same "
+                "folders of clicks and of the run."
+            )
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+        dist.barrier(group=self.group)
+
+    def _expect_same_weights(self, weights: Sequence[Tensor]) -> None:
+        self.compared = True
+        total = torch.zeros((), dtype=torch.int64, device=weights[0].device)
+        for number, weight in enumerate(weights, 1):
+            bits = weight.detach().contiguous().view(_BITS[weight.element_size()])
+            total += bits.sum() * number
+        self.expect_same("weights (a checksum)", int(total))
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group = group
+        return _summed(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _summed(grads[0], ctx.group), None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group, ctx.rows = group, x.size(0)
+        return _gathered(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        # gloo has no reduce-scatter; a batch of embeddings is small enough to sum whole.
+        first = dist.get_rank(ctx.group) * ctx.rows
+        return _summed(grads[0], ctx.group)[first : first + ctx.rows], None
+
+
+def _summed(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    total = x.detach().clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total, group=group)
+    return total
+
+
+def _gathered(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    found = x.new_empty((dist.get_world_size(group), *x.shape))
+    dist.all_gather(list(found), x.detach().contiguous(), group=group)
+    return found.flatten(0, 1)
+
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@contextmanager
+def joined_ranks(device: torch.device) -> Iterator[tuple[Exchange, torch.device]]:
+    """The other ranks of this run, and this rank's device.
+
+    Ray Train has made the process group by now. torchrun, and a batch system that sets the same
+    variables, leave that to us: gloo on CPU, NCCL on CUDA. Whoever was started by hand is alone.
+
+    Args:
+        device: Where to train. A rank on CUDA takes the GPU of its number on its machine.
+    """
+    if dist.is_initialized():  # by Ray Train
+        yield GroupExchange(), _own(device)
+        return
+    if not all(os.environ.get(name) for name in _NEEDED) or os.environ["WORLD_SIZE"] == "1":
+        yield Exchange(), device
+        return
+    device = _own(device)
+    _expect_restart_setting()
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield GroupExchange(), device
+    finally:
+        dist.destroy_process_group()
+
+
+def _expect_restart_setting() -> None:
+    """Warns, once, of a torchrun that may start ranks again but was not told how."""
+    missing = [name for name, value in RESTART_SETTING.items() if os.environ.get(name) != value]
+    may_restart = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+    if missing and may_restart and os.environ["RANK"] == "0":
+        warnings.warn(
+            f"Ranks that torchrun starts again may not find each other: set {missing[0]}=1 "
+            "before you start it, see docs/scale.md.",
+            DrgcnWarning,
+            stacklevel=3,
+        )
+
+
+def _own(device: torch.device) -> torch.device:
+    if device.type != "cuda" or device.index is not None:
+        return device
+    # A launcher may show each rank its own GPU alone, whatever the rank's number.
+    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)

@@ -1,0 +1,255 @@
+"""Settings of training as plain values, and the loss of one step of each model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.model.encoder import ClickAttributes
+from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.losses import LogQ, bpr_loss, softmax_loss
+from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.recommend.model.sampling import (
+    ClickTree,
+    Draw,
+    Side,
+    check_drawable,
+    unclicked_items,
+    uniform_items,
+)
+from drgcn.streams import call_key
+
+Loss = Literal["softmax", "bpr"]
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """All that decides a run beside model and data.
+
+    Attributes:
+        seed: Of every draw of the run.
+        epochs: How often each click is shown; parts of one are allowed.
+        steps: Number of steps, in place of epochs.
+        batch_size: Clicks in a step, over all ranks.
+        lr: Learning rate of Adam.
+        weight_decay: L2 coefficient: of all weights (SAGE), or of the embeddings of a batch, as
+            LightGCN's authors have it.
+        loss: Softmax over sampled items, or BPR.
+        negatives: Items drawn uniformly as further columns of the softmax, over all ranks; BPR
+            with SAGE takes its negatives from them.
+        logq: See :func:`~drgcn.recommend.model.losses.softmax_loss`.
+        mask_hits: Leave out columns that hold the user's item by accident.
+        mask_target: Take the click that is to be predicted out of both trees.
+        draw: See :class:`~drgcn.recommend.model.sampling.Positives`.
+        bfloat16: Take products in bfloat16; weights and sums stay in single precision.
+    """
+
+    seed: int = 0
+    epochs: float = 1.0
+    steps: int | None = None
+    batch_size: int = 8192
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    loss: Loss = "softmax"
+    negatives: int = 1024
+    logq: LogQ = "standard"
+    mask_hits: bool = True
+    mask_target: bool = True
+    draw: Draw = "clicks"
+    bfloat16: bool = False
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("softmax", "bpr"):
+            raise InputError(f"Expected loss to be softmax or bpr; found {self.loss!r}.")
+        if not self.epochs > 0 or (self.steps is not None and self.steps < 1):
+            raise InputError(
+                f"Expected some training; found {self.epochs} epochs and {self.steps} steps."
+            )
+        if not self.lr > 0 or self.weight_decay < 0 or self.negatives < 0:
+            raise InputError(
+                f"Expected lr above zero, weight_decay and negatives not below; found "
+                f"{self.lr}, {self.weight_decay} and {self.negatives}."
+            )
+
+
+class SAGEObjective:
+    """Draws both trees and the negatives of a batch, embeds all, and compares.
+
+    Args:
+        model: The model.
+        attributes: What it prepared.
+        graph: Whose clicks make neighbours.
+        targets: The clicks to learn; their share per item is the chance of a column.
+        settings: Loss, negatives, masks.
+        exchange: The other ranks.
+    """
+
+    def __init__(
+        self,
+        model: ClickSAGE,
+        attributes: ClickAttributes,
+        graph: ClickGraph,
+        targets: ClickGraph,
+        settings: TrainSettings,
+        exchange: Exchange,
+    ) -> None:
+        if settings.negatives % exchange.size:
+            raise InputError(
+                f"Expected a number of negatives divisible by {exchange.size} ranks; found "
+                f"{settings.negatives}."
+            )
+        if settings.loss == "bpr" and not settings.negatives:
+            raise InputError("Expected negatives for the loss bpr; found none.")
+        for rows in (graph.by_user, graph.by_item):
+            check_drawable(rows, max(model.fan_outs))
+        self.model, self.attributes, self.graph = model, attributes, graph
+        self.settings, self.exchange = settings, exchange
+        share = targets.by_item.degree.double() / max(targets.num_clicks, 1)
+        self.log_q = share.clamp(min=1e-300).log().float()
+        self.dtype = torch.bfloat16 if settings.bfloat16 else None
+
+    def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
+        """The loss of a batch of clicks of this rank.
+
+        Args:
+            users: Users ``[B]``.
+            items: Their items ``[B]``.
+            key: 64-bit key of this step.
+        """
+        rank, size = self.exchange.rank, self.exchange.size
+        own, extra = users.numel(), self.settings.negatives // size
+        negatives = uniform_items(call_key(key, 100), extra, self.graph.num_items, rank * extra)
+        masked = self.settings.mask_target
+        fan_outs, first = self.model.fan_outs, rank * own
+
+        def tree(side: Side, roots: Tensor, call: int, start: int, to: Tensor | None) -> ClickTree:
+            partners = to if masked else None
+            return ClickTree.draw(
+                *(self.graph, side, roots, fan_outs, call_key(key, call)),
+                partners=partners,
+                first=start,
+            )
+
+        of_items = tree("item", items, 300, first, users)
+        if extra:  # in one go with the items of the batch: fewer and larger kernels
+            of_items = of_items.followed_by(tree("item", negatives, 400, rank * extra, None))
+        found = self.model(
+            [tree("user", users, 200, first, items), of_items],
+            self.attributes,
+            counted=(own, own),
+            exchange=self.exchange,
+            dtype=self.dtype,
+        )
+        columns = found[1].split([own, extra])
+        rows = found[0] / self.model.temperature
+        if self.settings.loss == "bpr":
+            place = torch.arange(first, first + own, device=users.device)
+            opposed = self.exchange.gather(columns[1])
+            return bpr_loss(
+                rows, columns[0], opposed.index_select(0, place % self.settings.negatives)
+            )
+        return self._softmax(rows, columns, items, negatives, first)
+
+    def _softmax(
+        self, rows: Tensor, columns: Sequence[Tensor], items: Tensor, negatives: Tensor, first: int
+    ) -> Tensor:
+        ids = [self.exchange.gather_ids(part) for part in (items, negatives)]
+        vectors = [self.exchange.gather(part) for part in columns]
+        uniform = self.log_q.new_full((), 1 / self.graph.num_items).log()
+        return softmax_loss(
+            rows,
+            torch.cat(vectors),
+            items,
+            torch.cat(ids),
+            torch.cat([self.log_q[ids[0]], uniform.expand(ids[1].numel())]),
+            first=first,
+            logq=self.settings.logq,
+            mask_hits=self.settings.mask_hits,
+            dtype=self.dtype,
+        )
+
+
+class LightGCNObjective:
+    r"""Propagates over the whole graph, then compares the users and items of a batch.
+
+    To the loss comes :math:`\frac{\lambda}{2B} \sum (\lVert \mathbf{e}_u \rVert^2 + \lVert
+    \mathbf{e}_i \rVert^2 + \lVert \mathbf{e}_j \rVert^2)` over the batch's users, items and
+    negatives, with embeddings as they are before propagation, as the authors have it.
+
+    Args:
+        model: The model.
+        graph: The clicks it propagates over.
+        targets: The clicks to learn; negatives of BPR are none of them.
+        settings: Loss, negatives, decay.
+        exchange: The other ranks.
+    """
+
+    def __init__(
+        self,
+        model: LightGCN,
+        graph: ClickGraph,
+        targets: ClickGraph,
+        settings: TrainSettings,
+        exchange: Exchange,
+    ) -> None:
+        self.model, self.settings, self.exchange = model, settings, exchange
+        self.adjacency = model.prepare(graph)
+        self.clicks = targets.by_user
+        rows = torch.arange(targets.num_users, device=targets.device)
+        user = rows.repeat_interleave(self.clicks.degree, output_size=targets.num_clicks)
+        self.pairs = user * targets.num_items + self.clicks.col
+        share = targets.by_item.degree.double() / max(targets.num_clicks, 1)
+        self.log_q = share.clamp(min=1e-300).log().float()
+
+    def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
+        """The loss of a batch of clicks of this rank.
+
+        Args:
+            users: Users ``[B]``.
+            items: Their items ``[B]``.
+            key: 64-bit key of this step.
+        """
+        all_users, all_items = self.model(self.adjacency)
+        first = self.exchange.rank * users.numel()
+        # The gradient of `index_select` is one kernel of sums; those of other ways sort first.
+        rows = all_users.index_select(0, users)
+        if self.settings.loss == "bpr":
+            negatives = unclicked_items(call_key(key, 100), users, self.clicks, self.pairs, first)
+            columns = all_items.index_select(0, torch.cat([items, negatives]))
+            of_items, of_negatives = columns.split(items.numel())
+            loss = bpr_loss(rows, of_items, of_negatives)
+        else:
+            count = self.settings.negatives // self.exchange.size
+            start = self.exchange.rank * count
+            negatives = uniform_items(call_key(key, 100), count, self.model.num_items, start)
+            loss = self._softmax(rows / self.model.temperature, all_items, items, negatives, first)
+        return loss + self._penalty(users, items, negatives)
+
+    def _softmax(
+        self, rows: Tensor, vectors: Tensor, items: Tensor, negatives: Tensor, first: int
+    ) -> Tensor:
+        ids = [self.exchange.gather_ids(part) for part in (items, negatives)]
+        uniform = self.log_q.new_full((), 1 / self.model.num_items).log()
+        both = torch.cat(ids)
+        return softmax_loss(
+            rows,
+            vectors.index_select(0, both),
+            items,
+            both,
+            torch.cat([self.log_q[ids[0]], uniform.expand(ids[1].numel())]),
+            first=first,
+            logq=self.settings.logq,
+            mask_hits=self.settings.mask_hits,
+        )
+
+    def _penalty(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
+        nodes = torch.cat([users, self.model.num_users + torch.cat([items, negatives])])
+        own = self.model.embeddings.index_select(0, nodes)
+        return self.settings.weight_decay / 2 * own.square().sum() / users.numel()

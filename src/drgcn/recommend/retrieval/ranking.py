@@ -1,0 +1,90 @@
+"""Ranked lists: keys whose order is the ranking, seen items, overlap of lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drgcn.sampling import CSRGraph
+
+
+@dataclass(frozen=True, eq=False)
+class TopItems:
+    """The best items of each query, best first; of equal scores the smaller id comes first.
+
+    Attributes:
+        scores: ``[queries, n]``, 32-bit floats: inner products, or minus the squared distance.
+            Minus infinity where a query has fewer than ``n`` items.
+        items: ``[queries, n]``, 64-bit integers, and -1 where a query has fewer.
+        widened: Queries for which the first choice of blocks could not be proved enough.
+        scanned: Queries for which all items had to be scored.
+    """
+
+    scores: Tensor
+    items: Tensor
+    widened: int = 0
+    scanned: int = 0
+
+
+#: The key of no item: below every other.
+NOTHING = -(2**63)
+_ALL = 2**31 - 1
+
+
+def ranking_key(scores: Tensor, items: Tensor) -> Tensor:
+    """Integers that are larger for larger scores, and for smaller items where scores are equal.
+
+    The bits of a float, read as an integer, rise with it; those of negative floats fall, so they
+    are turned. Minus zero counts as zero.
+    """
+    bits = (scores + 0.0).view(torch.int32)
+    rising = torch.where(bits < 0, bits ^ _ALL, bits).long()
+    return (rising << 32) | (_ALL - items.long())
+
+
+def from_ranking_key(key: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and items of keys; minus infinity and -1 for :data:`NOTHING`."""
+    rising = (key >> 32).int()
+    scores = torch.where(rising < 0, rising ^ _ALL, rising).view(torch.float32)
+    items = _ALL - (key & 0xFFFFFFFF)
+    nothing = key == NOTHING
+    return scores.masked_fill(nothing, -torch.inf), items.masked_fill(nothing, -1)
+
+
+def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
+    """Whether row ``rows[q]`` of the graph lists ``items[q, j]``: booleans ``[q, j]``.
+
+    By bisection in all rows at once; each row must be sorted, as a click graph's are. An item of
+    -1 is listed nowhere.
+    """
+    if not graph.num_entries or not items.numel():
+        return torch.zeros_like(items, dtype=torch.bool)
+    start, end = graph.rowptr[rows].long()[:, None], graph.rowptr[rows + 1].long()[:, None]
+    low, high = start.expand_as(items), end.expand_as(items)
+    last = graph.num_entries - 1
+    for _ in range(int((end - start).max()).bit_length()):
+        middle = low + ((high - low) >> 1)
+        before = (middle < high) & (graph.col[middle.clamp(max=last)] < items)
+        low, high = torch.where(before, middle + 1, low), torch.where(before, high, middle)
+    return (low < end) & (graph.col[low.clamp(max=last)] == items)
+
+
+def is_listed(wanted: Tensor, found: Tensor) -> Tensor:
+    """Whether each item of one list is in the other list of the same query.
+
+    Lists may be as long as there are items, so no table of all pairs of places is made.
+
+    Args:
+        wanted: Lists ``[q, n]``, -1 where a list ends.
+        found: Lists ``[q, m]`` in any order, likewise.
+
+    Returns:
+        Truth values ``[q, n]``; false where ``wanted`` ends.
+    """
+    if not found.size(1):
+        return torch.zeros_like(wanted, dtype=torch.bool)
+    ordered = found.sort(dim=1).values
+    place = torch.searchsorted(ordered, wanted.contiguous()).clamp(max=found.size(1) - 1)
+    return (ordered.gather(1, place) == wanted) & (wanted >= 0)

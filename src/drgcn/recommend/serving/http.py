@@ -1,0 +1,395 @@
+"""One small HTTP endpoint: POST /recommend, GET /healthz, GET /metrics."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from os import PathLike
+from typing import Annotated, Any
+
+import torch
+from fastapi import Body, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from drgcn.errors import InputError, how_to_install
+from drgcn.recommend.retrieval.ranking import TopItems
+from drgcn.recommend.serving.export_folder import ExportFolder
+from drgcn.recommend.serving.ids import known_rows
+from drgcn.recommend.serving.recommender import Recommender
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """What one request may ask for.
+
+    Attributes:
+        n: The longest list.
+        batch: The most users.
+        body: The most bytes.
+    """
+
+    n: int = 500
+    batch: int = 256
+    body: int = 1 << 20
+
+
+Id = StrictInt | StrictStr
+
+
+class RecommendRequest(BaseModel):
+    """Users by id, or by attributes alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    users: list[Id] | None = Field(None, description="Ids of users, as in the data.")
+    attributes: list[dict[str, Any]] | None = Field(
+        None,
+        description="Users that are not in the data, by their attributes. One that is not named, "
+        "or null, is missing.",
+    )
+    n: StrictInt | None = Field(
+        None, description="Length of a list. (default: 50, or the limit if that is less)"
+    )
+    exclude_seen: StrictBool = Field(False, description="Leave out what a user has clicked.")
+    exact: StrictBool = Field(False, description="Score all items, without the index.")
+    skip_unknown: StrictBool = Field(False, description="Leave out unknown ids, and count them.")
+
+
+class ItemList(BaseModel):
+    """The list of one user, best first."""
+
+    user: Id | None = Field(description="The id; null for a user by attributes.")
+    items: list[Id]
+    scores: list[float]
+
+
+class RecommendResponse(BaseModel):
+    """Lists in the order of the request."""
+
+    recommendations: list[ItemList]
+    unknown: int = Field(description="Ids that were left out.")
+
+
+class Health(BaseModel):
+    """What is being served."""
+
+    status: str
+    users: int
+    items: int
+    model: str
+    data: str
+
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class RequestMeter:
+    """Counts, for each path of a fixed list, requests by status and the time they took.
+
+    Args:
+        paths: Paths counted by name; any other path counts as ``other``, so that nobody can fill
+            memory with names.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = frozenset(paths)
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._buckets: Counter[tuple[str, float]] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._lists = 0
+
+    def count(self, path: str, status: int, seconds: float) -> None:
+        """Takes note of one answer."""
+        path = path if path in self.paths else "other"
+        with self._lock:
+            self._requests[path, status] += 1
+            self._seconds[path] = self._seconds.get(path, 0.0) + seconds
+            for limit in SECONDS:
+                if seconds <= limit:
+                    self._buckets[path, limit] += 1
+
+    def count_lists(self, number: int) -> None:
+        """Takes note of lists that were given."""
+        with self._lock:
+            self._lists += number
+
+    def text(self) -> str:
+        """All counts."""
+        with self._lock:
+            return "\n".join([*self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        yield "# HELP drgcn_requests_total Requests answered, by path and status."
+        yield "# TYPE drgcn_requests_total counter"
+        for (path, status), number in sorted(self._requests.items()):
+            yield f'drgcn_requests_total{{path="{path}",status="{status}"}} {number}'
+        for name, words, low, high in (
+            ("refused", "Requests refused as bad (4xx).", 400, 500),
+            ("errors", "Requests that failed on our side (5xx).", 500, 600),
+        ):
+            number = sum(n for (_, status), n in self._requests.items() if low <= status < high)
+            yield f"# HELP drgcn_{name}_total {words}"
+            yield f"# TYPE drgcn_{name}_total counter"
+            yield f"drgcn_{name}_total {number}"
+        yield "# HELP drgcn_lists_total Lists of items given."
+        yield "# TYPE drgcn_lists_total counter"
+        yield f"drgcn_lists_total {self._lists}"
+        yield "# HELP drgcn_request_seconds Time from request to answer."
+        yield "# TYPE drgcn_request_seconds histogram"
+        for path, total in sorted(self._seconds.items()):
+            count = sum(n for (where, _), n in self._requests.items() if where == path)
+            for limit in SECONDS:
+                number = self._buckets[path, limit]
+                yield f'drgcn_request_seconds_bucket{{path="{path}",le="{limit}"}} {number}'
+            yield f'drgcn_request_seconds_bucket{{path="{path}",le="+Inf"}} {count}'
+            yield f'drgcn_request_seconds_sum{{path="{path}"}} {total:.6f}'
+            yield f'drgcn_request_seconds_count{{path="{path}"}} {count}'
+
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+class BodyTooLarge(Exception):  # noqa: N818 - a state of the request
+    """A body went on beyond the limit."""
+
+
+class MeteredApp:
+    """Wraps an ASGI application.
+
+    Args:
+        app: The application.
+        meter: Where answers are counted.
+        most_bytes: The largest body that is read.
+    """
+
+    def __init__(self, app: App, meter: RequestMeter, most_bytes: int) -> None:
+        self.app, self.meter, self.most_bytes = app, meter, most_bytes
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Passes one request on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status, read = time.perf_counter(), 0, 0
+
+        async def counting_receive() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self.most_bytes:
+                raise BodyTooLarge
+            return message
+
+        async def noting_send(message: Message) -> None:
+            nonlocal status
+            if read > self.most_bytes and not status:
+                return  # what the application makes of a body cut short is not the answer
+            if message["type"] == "http.response.start":
+                status = int(message["status"])
+            await send(message)
+
+        try:
+            with suppress(BodyTooLarge):
+                await self.app(scope, counting_receive, noting_send)
+            if read > self.most_bytes and not status:
+                status = 413
+                await self._refuse(send)
+        finally:
+            self.meter.count(scope["path"], status or 500, time.perf_counter() - begin)
+
+    async def _refuse(self, send: Send) -> None:
+        words = (
+            f'{{"detail":"Expected a body of at most {self.most_bytes} bytes; ask for fewer."}}'
+        )
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": words.encode()})
+
+
+_USUAL = 50  # items in a list, if a request does not say
+
+
+def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI:
+    """The application for an export, all of whose files are read and checked now."""
+    limits = limits or HttpLimits()
+    recommender = Recommender(export)
+    _read_all(export, recommender)
+    app = FastAPI(title="drgcn recommend", version=version("drgcn"))
+    meter = RequestMeter(("/recommend", "/healthz", "/metrics"))
+    app.add_middleware(MeteredApp, meter=meter, most_bytes=limits.body)
+
+    @app.exception_handler(InputError)
+    async def refuse(_: Request, error: InputError) -> JSONResponse:
+        return _refusal(str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
+        return _refusal(_sentence(error))
+
+    @app.post("/recommend")
+    def recommend(asked: Annotated[RecommendRequest, Body()]) -> RecommendResponse:
+        """The best items of each user. Scores are inner products: higher is better."""
+        n = _checked_n(asked, limits)
+        if asked.users is not None:
+            rows, unknown = known_rows(export.user_lookup, asked.users, asked.skip_unknown)
+            top = recommender.for_users(
+                rows, n, exclude_seen=asked.exclude_seen, exact=asked.exact
+            )
+            owners = export.user_lookup.ids(rows.numpy()).to_pylist()
+        else:
+            assert asked.attributes is not None
+            vectors, unknown = export.cold_users.vectors(asked.attributes), 0
+            top = recommender.for_vectors(vectors, n, exact=asked.exact)
+            owners = [None] * len(vectors)
+        meter.count_lists(len(owners))
+        return RecommendResponse(recommendations=_lists(export, owners, top), unknown=unknown)
+
+    @app.get("/healthz")
+    def healthz() -> Health:
+        """Whether the endpoint is up, and what it serves."""
+        facts = export.manifest
+        return Health(
+            status="ok",
+            users=export.num_users,
+            items=export.num_items,
+            model=str(facts.model["sha256"]),
+            data=str(facts.data["content_hash"]),
+        )
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def metrics() -> PlainTextResponse:
+        """Counts and times in Prometheus' text form."""
+        return PlainTextResponse(meter.text(), media_type="text/plain; version=0.0.4")
+
+    return app
+
+
+def _read_all(export: ExportFolder, recommender: Recommender) -> None:
+    """A broken file must end the start, not the first request that needs it."""
+    recommender.for_users(torch.zeros(1, dtype=torch.int64), 1)
+    recommender.for_users(torch.zeros(1, dtype=torch.int64), 1, exact=True)
+    export.user_lookup.rows([""])
+    export.users.hold()
+    _ = export.item_lookup
+    if export.manifest.seen:
+        _ = export.seen
+    if export.manifest.cold_users:
+        _ = export.cold_users
+
+
+def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
+    """The length of the lists, if the request is within limits."""
+    if (asked.users is None) == (asked.attributes is None):
+        raise InputError("Expected either users, by id, or attributes; found both or neither.")
+    number = len(asked.users or asked.attributes or ())
+    if not 1 <= number <= limits.batch:
+        raise InputError(f"Expected 1 to {limits.batch} users in a request; found {number}.")
+    n = min(_USUAL, limits.n) if asked.n is None else asked.n
+    if not 1 <= n <= limits.n:
+        raise InputError(f"Expected n from 1 to {limits.n}; found {n}.")
+    if asked.attributes is not None and asked.exclude_seen:
+        raise InputError(
+            "Expected exclude_seen with users by id; users by attributes have seen nothing."
+        )
+    return n
+
+
+def _lists(export: ExportFolder, owners: list[int | str | None], top: TopItems) -> list[ItemList]:
+    lists = []
+    for owner, items, scores in zip(owners, top.items, top.scores, strict=True):
+        real = items >= 0
+        ids = export.item_lookup.ids(items[real].numpy()).to_pylist()
+        lists.append(ItemList(user=owner, items=ids, scores=scores[real].tolist()))
+    return lists
+
+
+def _refusal(sentence: str) -> JSONResponse:
+    """The sentence as an answer; it may quote names that are no proper text."""
+    proper = sentence.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"detail": proper}, status_code=422)
+
+
+def _sentence(error: RequestValidationError) -> str:
+    """The first thing that is wrong, in one sentence."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    found = f"; found {first['input']!r:.80}" if "input" in first else ""
+    return f"Expected a request as /docs describes it; {place}: {first['msg']}{found}."
+
+
+_WAITING = 2048  # connections
+_LAST_REQUESTS = 10  # seconds that running requests get at the end
+
+
+def serve(
+    folder: str | PathLike[str],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: HttpLimits | None = None,
+) -> None:
+    """Serves an export until SIGINT or SIGTERM; requests that are running are finished first.
+
+    Args:
+        folder: The export.
+        host: Address to listen at.
+        port: Port to listen at; 0 for any that is free.
+        limits: What one request may ask for.
+    """
+    try:
+        import uvicorn
+
+    except ImportError as error:
+        raise InputError(
+            f"Expected FastAPI and uvicorn to serve; found no {error.name}. "
+            + how_to_install("serve")
+        ) from None
+    listening = _listen(host, port)
+    with listening:
+        app = build_app(ExportFolder(folder), limits)
+        listening.listen(_WAITING)  # who comes from here on waits for uvicorn
+        number = listening.getsockname()[1]
+        print(f"serving {folder} at http://{host}:{number} (POST /recommend)", flush=True)
+        config = uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=_LAST_REQUESTS, lifespan="off"
+        )
+        # uvicorn ends on these signals and then sends them on: to nobody, since all is done.
+        before = {name: signal.signal(name, _nothing) for name in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise InputError(
+            f"Expected a free port at {host}; {port} cannot be used ({error}). Choose another "
+            f"--port."
+        ) from None
+    return listening
+
+
+def _nothing(*_: object) -> None:
+    """Takes a signal and does nothing."""

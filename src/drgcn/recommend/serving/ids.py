@@ -1,0 +1,215 @@
+"""Ids of any kind as rows and back, and lists of users to serve."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from drgcn.errors import InputError
+
+_FEW = 1 << 12  # ids up to which looking one by one is cheaper than a hash table of all
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_Rows = npt.NDArray[np.int64]
+
+
+class IdLookup:
+    """The rows of ids.
+
+    Args:
+        ids: The id of each row, a pyarrow array of whole numbers or texts, each once.
+    """
+
+    def __init__(self, ids: Any) -> None:
+        import pyarrow as pa
+
+        self.array = ids
+        self.whole = pa.types.is_integer(ids.type)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def rows(self, wanted: Any) -> _Rows:
+        """The row of each id, -1 for an id that is not there.
+
+        Args:
+            wanted: Ids as a pyarrow array or a list; numbers and texts mean the same if they are
+                written alike.
+        """
+        found = self._as_kind(wanted)
+        if self.whole:
+            return self._search(np.asarray(found.fill_null(0)), np.asarray(found.is_valid()))
+        if len(found) > _FEW:
+            import pyarrow.compute as pc
+
+            places = pc.index_in(found, value_set=self.array)
+            return np.asarray(places.fill_null(-1)).astype(np.int64)
+        return np.array([self._row(text) for text in found.to_pylist()], dtype=np.int64)
+
+    def ids(self, rows: _Rows) -> Any:
+        """The ids of rows, a pyarrow array."""
+        import pyarrow as pa
+
+        return self.array.take(pa.array(rows))
+
+    @cached_property
+    def _order(self) -> _Rows | None:
+        """Rows by ascending id; ``None`` if they are in that order."""
+        import pyarrow.compute as pc
+
+        ids = self.array
+        if len(ids) < 2 or pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py():
+            return None
+        return np.asarray(pc.array_sort_indices(ids)).astype(np.int64)
+
+    @cached_property
+    def _sorted(self) -> _Rows:
+        numbers: _Rows = np.asarray(self.array).astype(np.int64, copy=False)
+        return numbers if self._order is None else numbers[self._order]
+
+    def _search(self, numbers: _Rows, valid: npt.NDArray[np.bool_]) -> _Rows:
+        if not len(self.array):
+            return np.full(len(numbers), -1, dtype=np.int64)
+        place = np.searchsorted(self._sorted, numbers).clip(max=len(self.array) - 1)
+        there = valid & (self._sorted[place] == numbers)
+        row = place if self._order is None else self._order[place]
+        return np.where(there, row, -1).astype(np.int64)
+
+    def _row(self, text: str) -> int:
+        order = self._order
+        size, wanted = len(self.array), text.encode()
+
+        def at(place: int) -> bytes:
+            row = place if order is None else int(order[place])
+            return str(self.array[row].as_py()).encode()
+
+        # Arrow and DuckDB both order texts byte by byte.
+        place = bisect_left(range(size), wanted, key=at)
+        if place == size or at(place) != wanted:
+            return -1
+        return place if order is None else int(order[place])
+
+    def _as_kind(self, wanted: Any) -> Any:
+        """Ids in the type of the lookup; null where they cannot be."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if isinstance(wanted, Sequence):
+            try:
+                wanted = pa.array([str(value) for value in wanted], pa.large_string())
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"Expected ids that are text; found {error.object!r}, with half a character."
+                ) from None
+        if isinstance(wanted, pa.ChunkedArray):
+            wanted = wanted.combine_chunks()
+        if pa.types.is_dictionary(wanted.type):
+            wanted = wanted.dictionary_decode()
+        number = pa.types.is_integer(wanted.type)
+        text = pa.types.is_string(wanted.type) or pa.types.is_large_string(wanted.type)
+        if not number and not text:
+            raise InputError(
+                f"Expected ids that are whole numbers or text; found {wanted.type}. Cast them."
+            )
+        if wanted.null_count:
+            raise InputError(
+                f"Expected an id in every row; {wanted.null_count:,} of {len(wanted):,} have none."
+            )
+        if not self.whole:
+            return wanted.cast(self.array.type)
+        if number:
+            return wanted.cast(pa.int64(), safe=not pa.types.is_uint64(wanted.type))
+        fits = pc.match_substring_regex(wanted, _WHOLE)
+        return pc.if_else(fits, wanted, pa.scalar(None, wanted.type)).cast(pa.int64())
+
+
+_NAMED = 5
+
+
+def read_ids(path: Path, column: str | None = None) -> Any:
+    """A column of ids from a parquet or CSV file.
+
+    Args:
+        path: The file; CSV with a line of names.
+        column: Name of the column. (default: ``user``, ``id``, or the only one)
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            names = parquet.ParquetFile(path).schema_arrow.names
+            column = _column(names, column, path)
+            found = parquet.read_table(path, columns=[column])[column]
+        elif path.suffix.lower() in (".csv", ".tsv"):
+            parsing = csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            with csv.open_csv(path, parse_options=parsing) as reader:
+                names = reader.schema.names
+            column = _column(names, column, path)
+            # As text: 007 is not 7, and an empty field is no id.
+            converting = csv.ConvertOptions(
+                include_columns=[column],
+                column_types={column: pa.large_string()},
+                strings_can_be_null=True,
+                null_values=[""],
+            )
+            found = csv.read_csv(path, parse_options=parsing, convert_options=converting)[column]
+        else:
+            raise InputError(f"Expected ids in .parquet, .csv or .tsv; found {path.name}.")
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).partition(". ")[0]
+        raise InputError(
+            f"Expected a whole table of ids in {path}; it is missing, cut off or damaged "
+            f"({reason})."
+        ) from None
+    if not len(found):
+        raise InputError(f"Expected at least one id in {path}; it has no rows.")
+    return found
+
+
+def known_rows(
+    lookup: IdLookup, ids: Any, skip_unknown: bool = False, option: str = "skip_unknown"
+) -> tuple[Tensor, int]:
+    """The rows of ids, and how many ids were left out because nobody knows them.
+
+    Args:
+        lookup: The ids that are known.
+        ids: The ids wanted, a list or a pyarrow array.
+        skip_unknown: Leave out unknown ids instead of refusing them.
+        option: What the caller calls that, for the message.
+    """
+    rows = lookup.rows(ids)
+    unknown = np.flatnonzero(rows < 0)
+    if len(unknown) and not skip_unknown:
+        named = [repr(_plain(ids[int(place)])) for place in unknown[:_NAMED]]
+        more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
+        raise InputError(
+            f"Expected ids of users that the export knows; found {len(unknown):,} others: "
+            f"{', '.join(named)}{more}. Correct them, or skip them ({option})."
+        )
+    return torch.from_numpy(rows[rows >= 0]), len(unknown)
+
+
+def _plain(value: Any) -> Any:
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def _column(names: Sequence[str], wanted: str | None, path: Path) -> str:
+    if wanted is not None:
+        if wanted in names:
+            return wanted
+    elif "user" in names or "id" in names:
+        return "user" if "user" in names else "id"
+    elif len(names) == 1:
+        return names[0]
+    raise InputError(
+        f"Expected a column {wanted or 'user'!r} in {path}; found {', '.join(names)}. Name it "
+        f"with --column."
+    )
