@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import drgcn.cli
-from drgcn.cli import features
+from drgcn.cli import data as features
 from drgcn.errors import DrgcnError
 
 Call = Callable[..., tuple[int, str, str]]

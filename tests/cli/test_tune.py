@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.cli import tune
-from drgcn.cli.tuning_progress import duration_words
+from drgcn.cli.tune import duration_words
 from drgcn.errors import DrgcnError
 
 SMALL = ("--trials", "3", "--seeds", "2", "--fresh-seeds", "2", "--epochs", "5")

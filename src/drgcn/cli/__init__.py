@@ -15,7 +15,6 @@ from drgcn.cli import (
     data,
     demo,
     doctor,
-    features,
     recommend,
     refine,
     report,
@@ -26,6 +25,7 @@ from drgcn.cli import (
     train,
     tune,
 )
+from drgcn.cli import data as features
 from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, DrgcnWarning
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from drgcn.cli.options import Threads, use_threads
+from drgcn.data import DatasetInfo
+from drgcn.studies.experiment import Experiment
 
 # Said on the terminal and on the page: a verdict without it promises too much.
 _CAVEAT = (
@@ -38,7 +40,6 @@ def demo(
     from drgcn.cli.writable import use_folder
     from drgcn.data import load
     from drgcn.studies.records import load_records
-    from drgcn.studies.report.demo_rows import DEMO_DATASETS, demo_experiments
     from drgcn.studies.report.page import write_report
 
     use_threads(threads)
@@ -54,3 +55,14 @@ def demo(
         load_records(out), out / "report.html", title="drgcn demo", caveat=_CAVEAT, folder=out
     )
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)
+
+
+DEMO_DATASETS = ("digits", "planted")
+
+
+def demo_experiments(info: DatasetInfo, epochs: int) -> list[Experiment]:
+    """GCN without a gate, with Dr, and with both control gates."""
+    return [
+        Experiment(info.name, info.split, reweight=gate, hidden_channels=32, epochs=epochs)
+        for gate in (None, "dr", "static", "constant")
+    ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import json as jsonlib
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -96,3 +98,73 @@ def use_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("Expected a CUDA device; this machine has none. Use --device cpu.")
     return device
+
+
+_OWN_OPTIONS = {
+    "hidden_channels": "--hidden, a whole number",
+    "num_layers": "--layers, a whole number",
+    "dropout": "--dropout, a rate in [0, 1)",
+    "batch_size": "--batch-size, a whole number",
+    "inductive": "--inductive: none, train or apart",
+    "epochs": "--epochs, a whole number",
+    "lr": "--lr, a number from 0 on",
+    "weight_decay": "--weight-decay, a number from 0 on",
+}
+
+
+def read_settings(pairs: list[str]) -> dict[str, Any]:
+    """Arguments out of ``name=value``, where values are JSON, Python's constants, or words."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"Expected --set name=value; found {pair!r}.")
+        if name in _OWN_OPTIONS and not value.startswith("["):
+            raise InputError(
+                f"Expected --set with arguments that have no option of their own; found --set "
+                f"{pair}. Use {_OWN_OPTIONS[name]}."
+            )
+        constants = {"True": True, "False": False, "None": None}
+        try:
+            found[name] = constants[value] if value in constants else jsonlib.loads(value)
+        except jsonlib.JSONDecodeError:
+            if not value.replace("-", "_").isidentifier():
+                raise InputError(
+                    f"Expected a number, true, false, null, a word or a list in --set {name}=...; "
+                    f"found {value!r}."
+                ) from None
+            found[name] = value
+    return found
+
+
+def check_kinds(make: type, settings: dict[str, Any]) -> None:
+    """Refuses settings of another kind than the argument's default, which models do not all
+    look at before training."""
+    kinds: dict[type, tuple[str, tuple[type, ...]]] = {
+        bool: ("true or false", (bool,)),
+        int: ("a whole number", (int,)),
+        float: ("a number", (int, float)),
+        str: ("a word", (str,)),
+        tuple: ("a list", (list,)),
+    }
+    arguments = inspect.signature(make).parameters
+    for name, value in settings.items():
+        words, types = kinds.get(type(arguments[name].default), ("", (object,)))
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise InputError(f"Expected {words} in --set {name}=...; found {value!r}.")
+
+
+def try_a_step(model: torch.nn.Module, num_features: int) -> None:
+    """Samples a graph of two nodes, for samplers look at their settings only when they are made.
+
+    Models that do not sample are left alone.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    if not hasattr(model, "prepare_training"):
+        return
+    pair = torch.tensor([[0, 1], [1, 0]])
+    data = Data(x=torch.ones(2, num_features), edge_index=pair)
+    with torch.no_grad():
+        model.sampled(torch.arange(2), *model.prepare_training(data))  # type: ignore[operator]

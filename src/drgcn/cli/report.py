@@ -28,7 +28,7 @@ def report(
 
     Example: drgcn report runs --html report.html
     """
-    from drgcn.cli.report_places import expect_file, expect_folder
+    from drgcn.cli.writable import expect_file, expect_folder
     from drgcn.studies.paper.page import paper_table_of, paper_tables
     from drgcn.studies.records import load_records
     from drgcn.studies.report.contents import contents

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from drgcn.cli.options import Json
+from drgcn.studies.paper.status import TableCounts
 
 if TYPE_CHECKING:
     from drgcn.studies.paper.status import Recorded
+
 
 app = typer.Typer(
     help="The paper's tables: printed numbers, recipes, and what cannot be run.",
@@ -35,7 +40,6 @@ def list_tables(results: Results = None, json: Json = False) -> None:
     if json:
         print(jsonlib.dumps([one.to_dict() for one in counts]))
         return
-    from drgcn.cli.studies_list import print_list
 
     print_list(counts)
 
@@ -93,3 +97,32 @@ def _records(folder: Path | None) -> Recorded | None:
     if not folder.is_dir():
         raise InputError(f"Expected --results to be a folder of records; {folder} is none.")
     return recorded(load_records(folder))
+
+
+_HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
+_LEAST = 14  # columns of a title that can be read
+_EDGES = 3  # columns that a further column takes beside its words
+
+
+def print_list(counts: Sequence[TableCounts]) -> None:
+    """One line per table, and the sums. Names are there to be typed, so they are always whole:
+    titles get the width that is left, or none, and on a narrower screen lines run over."""
+    console = Console()
+    needed = Console(width=1000).measure(_table(counts, titles=False)).maximum
+    titles = console.width >= needed + _EDGES + _LEAST
+    Console(width=max(console.width, needed)).print(_table(counts, titles=titles))
+
+
+def _table(counts: Sequence[TableCounts], *, titles: bool) -> Table:
+    sums = [sum(column) for column in zip(*(one.cells for one in counts), strict=True)]
+    table = Table(show_footer=True)
+    table.add_column("name", "all", no_wrap=True)
+    table.add_column("paper", no_wrap=True)
+    if titles:
+        table.add_column("what it shows")
+    for head, total in zip(_HEADS, sums, strict=False):
+        table.add_column(head, str(total), justify="right", no_wrap=True)
+    for one in counts:
+        title = [one.title] if titles else []
+        table.add_row(one.name, str(one.number or ""), *title, *map(str, one.cells))
+    return table

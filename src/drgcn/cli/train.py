@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from drgcn.cli.model_settings import check_kinds, read_settings, try_a_step
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -23,6 +22,9 @@ from drgcn.cli.options import (
     Seen,
     Split,
     Threads,
+    check_kinds,
+    read_settings,
+    try_a_step,
     use_device,
     use_threads,
 )

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import json as jsonlib
 import re
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn.cli.model_settings import try_a_step
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -24,11 +28,13 @@ from drgcn.cli.options import (
     Offline,
     Split,
     Threads,
+    try_a_step,
     use_device,
     use_threads,
 )
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError, how_to_install
+from drgcn.studies.tuning.search import Search, SearchProgress, run_searches
 
 
 def tune(
@@ -89,7 +95,6 @@ def tune(
             f"Expected the package optuna to search with; found none. {how_to_install('tune')}"
         )
     from drgcn.cli.comparing import run_rows
-    from drgcn.cli.tuning_progress import searched
     from drgcn.data import load
     from drgcn.studies.experiment import recipe, usual_scaling
     from drgcn.studies.run import build
@@ -144,3 +149,41 @@ def tune(
 def _slug(info: Any, label: str, compare: bool) -> str:
     words = [info.name, info.split, label, *(["compare"] if compare else [])]
     return re.sub(r"[^\w.-]+", "-", "-".join(words))
+
+
+def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
+    """See :func:`run_searches`; shows how far it is on standard error."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[now]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        already = sum(len(search.trials) for search in searches)
+        task = bar.add_task("searching", total=trials * len(searches), completed=already, now="")
+        started = time.perf_counter()
+
+        def show(now: SearchProgress) -> None:
+            best = "" if now.best is None else f", best on validation {100 * now.best:.2f} %"
+            words = f"trial {min(now.done + (not now.finished), now.in_all)} of {now.in_all}{best}"
+            bar.update(task, description=now.row, completed=now.done + now.share, now=words)
+            if now.finished and not console.is_terminal:
+                each = (time.perf_counter() - started) / (now.done - already)
+                left = duration_words(each * (now.in_all - now.done))
+                print(f"{now.row}: {words}, about {left} left", file=sys.stderr, flush=True)
+
+        try:
+            return run_searches(searches, trials, timeout=timeout, progress=show)
+        except KeyboardInterrupt:
+            bar.stop()
+            print("interrupted; run the same command again to go on", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+def duration_words(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from drgcn.cli.options import Gate
-from drgcn.cli.recommending.train_inputs import Model, Targets
+from drgcn.cli.recommend.train_inputs import Model, Targets
 from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, InputError
 from drgcn.parent_death import die_with_parent
+from drgcn.recommend.distributed.run_state import read_attempts, saved_step
+from drgcn.recommend.model.run_folder import CHECKPOINT
 
 if TYPE_CHECKING:
     from drgcn.recommend.model.objectives import TrainSettings
+
 
 _REFUSED = ".refused"
 _OWN = ("workers", "ray_address", "restarts")
@@ -76,7 +81,7 @@ def train_rank(config: dict[str, Any]) -> None:
     Args:
         config: The options of ``drgcn recommend train`` as plain values.
     """
-    from drgcn.cli.recommending.train import train
+    from drgcn.cli.recommend.train import train
     from drgcn.studies.reproduce.suite import disk_is_full
 
     options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
@@ -117,7 +122,7 @@ def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
         )
     plain = json.dumps({**config, "device": device.type}, default=str)
     code = run_with_torchrun(
-        "drgcn.cli.recommending.train_ranks",
+        "drgcn.cli.recommend.train_ranks",
         [plain],
         ranks=ranks,
         restarts=restarts,
@@ -131,7 +136,6 @@ def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
 
 def _on_ray(config: Mapping[str, Any], ranks: int, restarts: int, address: str) -> str:
     """The same on a cluster."""
-    from drgcn.cli.recommending.ray_progress import RayProgress
     from drgcn.ray_cluster import RayShare, connect
     from drgcn.recommend.distributed.launch import run_on_ray
 
@@ -176,3 +180,53 @@ if __name__ == "__main__":  # what torchrun starts
         train_rank(json.loads(sys.argv[1]))
     except typer.Exit as ending:
         sys.exit(ending.exit_code)
+
+
+_LOOK_EVERY = 5.0
+
+
+class RayProgress:
+    """Prints a line when ranks start, and when a checkpoint has been written.
+
+    What ranks print stays in Ray's logs on their nodes, but all of them see the run's folder.
+
+    Args:
+        out: Folder of the run.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.attempts = len(read_attempts(out))
+        self.step = saved_step(out / CHECKPOINT)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> RayProgress:
+        self.thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.ended.set()
+        self.thread.join()
+
+    def _watch(self) -> None:
+        while not self.ended.wait(_LOOK_EVERY):
+            attempts = read_attempts(self.out)
+            for attempt in attempts[self.attempts :]:
+                hosts = ", ".join(sorted({rank["host"] for rank in attempt["ranks"]}))
+                count = len(attempt["ranks"])
+                _say(f"{count} ranks on {hosts} start from step {attempt['step']}")
+            self.attempts = len(attempts)
+            step = saved_step(self.out / CHECKPOINT)
+            if step > self.step:
+                self.step = step
+                _say(f"step {step} saved")
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

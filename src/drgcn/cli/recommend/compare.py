@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json as jsonlib
+import sys
+import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_threads
-from drgcn.cli.recommending.compare_inputs import chosen_gates, searched_rates, study_clicks
-from drgcn.cli.recommending.compare_words import begin, show
-from drgcn.cli.recommending.train_inputs import Model, numbers
+from drgcn.cli.recommend.train_inputs import Model, numbers
 from drgcn.cli.writable import use_folder
+from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from drgcn.recommend.clicks import ClickData
+    from drgcn.recommend.study.records import StudyRecord
+    from drgcn.recommend.study.run import Look
+    from drgcn.recommend.study.settings import StudySettings
+    from drgcn.recommend.study.tables import Rows
+
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
 _TRAINING = "The training, shared by all gates"
@@ -138,3 +148,103 @@ def compare(
         load=load,
     )
     show(records, json)
+
+
+def study_clicks(name: str, fraction: float, device: Any, root: Path | None) -> ClickData:
+    """The clicks of a name or folder, or so much of ``astar``."""
+    from drgcn.recommend.clicks import load_clicks
+
+    if name != "astar":
+        return load_clicks(name, root)
+    from drgcn.recommend.synthetic import generate_astar
+
+    return generate_astar(fraction, device=device)
+
+
+def chosen_gates(text: str, more: list[str], model: Model) -> list[Any]:
+    """The gates that were asked for, with commas or spaces between; all if none was."""
+    from drgcn.recommend.study.settings import GATES
+
+    names = [*text.replace(",", " ").split(), *more]
+    if not names:
+        return ["none"] if model is Model.lightgcn else list(GATES)
+    if unknown := [name for name in names if name not in GATES]:
+        raise InputError(f"Expected gates of {', '.join(GATES)}; found {unknown[0]!r}.")
+    return names
+
+
+def searched_rates(text: str | None) -> list[float]:
+    """``lr=3e-4,1e-3`` as numbers."""
+    if text is None:
+        return []
+    name, _, values = text.partition("=")
+    try:
+        found = [float(value) for value in values.split(",")]
+    except ValueError:
+        found = []
+    if name != "lr" or not found or min(found) <= 0:
+        raise InputError(f"Expected --search such as lr=3e-4,1e-3,3e-3; found {text!r}.")
+    return found
+
+
+_LINE_EVERY = 10.0
+_WIDTH = 130
+
+
+def begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
+    """Says what is run, and now and then how it goes."""
+    words = f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
+    if record is not None:
+        print(f"{words}: on record", file=sys.stderr, flush=True)
+        return None
+    print(words, file=sys.stderr, flush=True)
+    said = time.perf_counter()
+
+    def look(step: int, loss: float, recall: float) -> None:
+        nonlocal said
+        if time.perf_counter() - said > _LINE_EVERY:
+            said = time.perf_counter()
+            line = f"  {settings.gate}, seed {settings.seed}: step {step}, loss {loss:.4f}"
+            if recall == recall:  # it is not a number where nothing is validated
+                line += f", validation {100 * recall:.2f} %"
+            print(line, file=sys.stderr, flush=True)
+
+    return look
+
+
+def show(records: list[StudyRecord], json: bool) -> None:
+    """Prints recall of every gate, its differences from the others, and what they come to."""
+    from drgcn.recommend.study.tables import (
+        comparisons,
+        difference_rows,
+        recall_rows,
+        title,
+        verdict,
+    )
+
+    found = comparisons(records)
+    if json:
+        tests = [record.recall() for record in records]
+        names = [record.file_name for record in records]
+        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
+        return
+    for one in found:
+        print(f"{title(one)}; in %, mean and deviation over seeds")
+        _print(recall_rows(one).transposed())
+    if (differences := difference_rows(found)).rows:
+        _print(differences)
+        print(verdict(found[0]))
+
+
+def _print(rows: Rows) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for place, name in enumerate(rows.header):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for row in rows.rows:
+        table.add_row(*row)
+    console = Console()
+    console.width = max(console.width, _WIDTH)  # a number cut in half is worse than a long line
+    console.print(table)

@@ -17,6 +17,7 @@ from drgcn.cli.writable import expect_file_place
 if TYPE_CHECKING:
     from drgcn.recommend.retrieval.evaluation import RankingReport
 
+
 Run = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 Data = Annotated[
     Path | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drgcn.cli.recommending import (
+from drgcn.cli.recommend import (
     compare,
     evaluate,
     export,
