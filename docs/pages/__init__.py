@@ -1,0 +1,1 @@
+"""Numbers, tables and sentences that only the pages of the documentation need."""
