@@ -2,6 +2,7 @@
 
     python tests/check_mutants.py
     python tests/check_mutants.py --only "Holm's steps" --only "lock" --write results.json
+    python tests/check_mutants.py --gaps  # bugs known to pass unnoticed
 
 The work tree stays as it is: each bug is planted in a copy of the source, which comes first on
 the path of the tests. A bug counts as caught if a test fails that passes without it.
@@ -137,10 +138,10 @@ def existing(tests: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def read_mutants(only: list[str]) -> list[Mutant]:
-    """All mutants, or those whose names contain one of some words."""
+def read_mutants(kind: str, only: list[str]) -> list[Mutant]:
+    """All mutants of a kind, or those whose names contain one of some words."""
     raw = tomllib.loads((TESTS / "mutants.toml").read_text(encoding="utf-8"))
-    mutants = [Mutant(**entry) for entry in raw["mutant"]]
+    mutants = [Mutant(**entry) for entry in raw.get(kind, [])]
     if len({mutant.name for mutant in mutants}) < len(mutants):
         raise SystemExit("two mutants have the same name")
     for words in only:
@@ -154,8 +155,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="part of a mutant's name")
     parser.add_argument("--write", type=Path, help="write the results here, as JSON")
     parser.add_argument("--find", action="store_true", help="only look for the snippets")
+    parser.add_argument("--gaps", action="store_true", help="run the gaps, not the mutants")
     options = parser.parse_args()
-    mutants = read_mutants(options.only)
+    mutants = read_mutants("gap" if options.gaps else "mutant", options.only)
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Copy(Path(folder))
