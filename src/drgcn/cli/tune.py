@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from drgcn._format import duration
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -171,7 +172,7 @@ def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> 
             bar.update(task, description=now.row, completed=now.done + now.share, now=words)
             if now.finished and not console.is_terminal:
                 each = (time.perf_counter() - started) / (now.done - already)
-                left = duration_words(each * (now.in_all - now.done))
+                left = duration(each * (now.in_all - now.done))
                 print(f"{now.row}: {words}, about {left} left", file=sys.stderr, flush=True)
 
         try:
@@ -180,10 +181,3 @@ def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> 
             bar.stop()
             print("interrupted; run the same command again to go on", file=sys.stderr)
             raise typer.Exit(130) from None
-
-
-def duration_words(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

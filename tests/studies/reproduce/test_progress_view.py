@@ -3,8 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import JobReport
+from drgcn.studies.reproduce.jobs import Job, JobReport
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import PlannedJob
 
