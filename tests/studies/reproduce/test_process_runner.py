@@ -54,7 +54,7 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
     (failure,) = failures_in(tmp_path)
     assert "luck" in failure.error
     assert "Traceback" in failure.traceback
-    assert "building.py" in failure.traceback
+    assert "run.py" in failure.traceback
     assert (failure.experiment, failure.seeds) == (bad.experiment.to_dict(), [0, 1])
     assert failure.attempts == 1
     clear_failure(bad, tmp_path)

@@ -113,7 +113,7 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(runner, tmp_path):
     failures = {failure.experiment["dataset"]: failure for failure in failures_in(tmp_path)}
     assert failures.keys() == {"wine", "cora"}
     assert "luck" in failures["wine"].error
-    assert "building.py" in failures["wine"].traceback
+    assert "run.py" in failures["wine"].traceback
     assert failures["wine"].attempts == 1
     assert "has no files of cora under" in failures["cora"].error
     assert "DRGCN_DATA" in failures["cora"].error
