@@ -1,4 +1,4 @@
-"""``drgcn tune``: settings chosen on validation, and what they are worth on fresh seeds."""
+"""``drgcn tune``: settings chosen on validation, then tested on fresh seeds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from drgcn._format import duration
 from drgcn.cli.options import (
@@ -35,7 +33,9 @@ from drgcn.cli.options import (
 )
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError, how_to_install
-from drgcn.studies.tuning.search import Search, SearchProgress, run_searches
+
+if TYPE_CHECKING:
+    from drgcn.studies.tuning.search import Search, SearchProgress
 
 
 def tune(
@@ -127,7 +127,7 @@ def tune(
             Search(row, data, ranges, folder, seeds=range(seeds), seed=seed, device=where)
             for row in rows
         ]
-        done = searched(searches, trials, timeout)
+        done = _run_searches(searches, trials, timeout)
         pairs = [(search.experiment, search.chosen(done)) for search in searches]
         fresh = range(seeds, seeds + fresh_seeds)
         outcomes = run_rows(
@@ -152,8 +152,13 @@ def _slug(info: Any, label: str, compare: bool) -> str:
     return re.sub(r"[^\w.-]+", "-", "-".join(words))
 
 
-def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
-    """See :func:`run_searches`; shows how far it is on standard error."""
+def _run_searches(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
+    """Run searches with one bar for all their trials, or a line per trial if nobody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from drgcn.studies.tuning.search import run_searches
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
