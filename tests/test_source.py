@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .source_figures import VERBS, closure, imports, lines, modules, only_for_a_sibling
+from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling
 
 # Extras that a verb asks for; the others need none.
 NEEDED = {
@@ -38,25 +38,6 @@ def test_train_is_read_in_seventy_modules():
 def test_report_loads_nothing_that_trains():
     rooms = {name.split(".")[1] for name in closure("drgcn.cli.report")}
     assert not rooms & {"nn", "training", "sampling", "recommend", "kernels"}
-
-
-def test_rooms_do_not_import_each_other_in_circles():
-    rooms = {}
-    for name, targets in imports().items():
-        if name != "drgcn":
-            own = name.split(".")[1]
-            rooms.setdefault(own, set()).update(t.split(".")[1] for t in targets if "." in t)
-    order = []
-
-    def visit(room, path):
-        assert room not in path, f"a circle: {' -> '.join([*path, room])}"
-        if room not in order:
-            for other in sorted(rooms.get(room, set()) - {room}):
-                visit(other, (*path, room))
-            order.append(room)
-
-    for room in sorted(rooms):
-        visit(room, ())
 
 
 @pytest.mark.parametrize("extras", [(), *dict.fromkeys(NEEDED.values())], ids="+".join)
