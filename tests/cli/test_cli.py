@@ -12,7 +12,6 @@ import torch
 from typer.testing import CliRunner
 
 import drgcn.cli
-from drgcn.cli.writable import use_folder
 from drgcn.errors import DrgcnError
 from drgcn.studies.experiment import recipe
 
@@ -124,10 +123,8 @@ def test_a_broken_folder_is_explained(call, own_data):
         ("train", "planted", "--seeds", "0"),
         ("train", "planted", "--model", "transformer"),
         ("train", "planted", "--split", "odd"),
-        ("train", "planted", "--normalize", "odd"),
         ("train", "planted", "--device", "odd"),
         ("train", "cora", "--offline"),
-        ("report", "nowhere"),
         ("data", "verify", "odd"),
         ("data", "info", "./nowhere"),
     ],
@@ -195,8 +192,9 @@ def test_the_version_is_told(call):
     assert out.strip() == drgcn.__version__
 
 
-@pytest.mark.parametrize("verb", [("train", "planted"), ("demo",)])
-@pytest.mark.parametrize("out", ["taken", "taken/deeper/still"])
+@pytest.mark.parametrize(
+    ("verb", "out"), [(("train", "planted"), "taken/deeper/still"), (("demo",), "taken")]
+)
 def test_an_output_that_is_a_file_is_refused_before_training(
     call, tmp_path, monkeypatch, verb, out
 ):
@@ -228,10 +226,6 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(
     )
 
 
-def test_an_output_that_can_be_written_is_left_as_it_was(tmp_path):
-    assert list(use_folder(tmp_path / "a" / "b").iterdir()) == []
-
-
 def test_foreign_files_beside_records_do_no_harm(call, tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "package.json").write_text("{}")
@@ -260,8 +254,7 @@ def the_record(folder):
 @pytest.mark.parametrize(
     ("model", "blocks"),
     [
-        *(("gat", 2), ("mixhop", 2), ("chebyshev", 2), ("mlp", 2), ("lgcn", 4), ("geniepath", 3)),
-        *(("graphsage", 2), ("fastgcn", 2), ("asgcn", 2)),
+        *(("gat", 2), ("mixhop", 2), ("geniepath", 3), ("asgcn", 2)),
     ],
 )
 def test_every_model_trains_by_its_own_recipe(call, tmp_path, model, blocks):
@@ -309,9 +302,7 @@ def test_what_a_recipe_hides_can_be_shown(call, tmp_path):
     assert the_record(tmp_path / "runs")["experiment"]["inductive"] is None
 
 
-@pytest.mark.parametrize(
-    "words", [("--batch-size", "0"), ("--inductive", "sometimes"), ("--batch-size", "some")]
-)
+@pytest.mark.parametrize("words", [("--batch-size", "0"), ("--inductive", "sometimes")])
 def test_values_that_an_option_does_not_take_end_in_code_2(call, tmp_path, words):
     code, out, error = call("train", "wine", "--model", "asgcn", *words, *QUICK)
     assert (code, out) == (2, "")
@@ -364,35 +355,17 @@ def test_a_file_of_several_graphs_trains_in_steps(call, tmp_path, many_labels):
         (("--model", "mixhop", "--norm", "layer"), "no norm with mixhop"),
         (("--model", "gat", "--pre-activation"), "pre-activation with gcn alone; found gat"),
         (("--model", "gat", "--hidden", "30"), "multiple of its 8 heads"),
-        (("--model", "gat", "--set", "odd=1"), "out_heads, residual"),
-        (("--model", "gat", "--set", "out_heads=two"), "out_heads"),
         (("--model", "gat", "--set", "out_heads"), "--set name=value; found 'out_heads'"),
-        (("--model", "gat", "--set", "=2"), "--set name=value; found '=2'"),
         (("--set", "heads=2"), "(dropout, hidden_channels, num_layers); found heads=2"),
         (("--set", "hidden_channels=-2"), "hidden_channels=-2. Use --hidden, a whole number."),
-        (("--set", "hidden_channels=abc"), "Use --hidden, a whole number."),
-        (("--set", "dropout=7"), "Use --dropout, a rate in [0, 1)."),
         (("--model", "asgcn", "--set", "count=-3"), "takes; found count=-3. ASGCN expects count"),
         (("--set", "reweight=true", "--compare"), "reweight as a setting of its own"),
         (("--model", "gat", "--set", "residual=yes"), "true or false in --set residual=..."),
         (("--set", "residual=ye s"), "true, false, null"),
         (("--batch-size", "8"), "--batch-size with graphsage, fastgcn, asgcn"),
-        (("--model", "fastgcn", "--set", "batch_size=8"), "Use --batch-size, a whole number."),
-        (
-            ("--model", "asgcn", "--set", "inductive=train"),
-            "Use --inductive: none, train or apart.",
-        ),
-        (("--model", "asgcn", "--set", "count=0"), "count >= 1; found 0"),
         (("--model", "asgcn", "--set", "variance=x"), "a number in --set variance=...; found 'x'"),
-        (("--model", "asgcn", "--set", "variance=true"), "a number in --set variance"),
-        (("--model", "asgcn", "--set", "swap_scores=1"), "true or false in --set swap_scores"),
-        (("--model", "fastgcn", "--set", "sampler=best"), "'importance' or 'layer-dependent'"),
-        (("--model", "graphsage", "--set", "fan_outs=[5]"), "one fan-out per layer, 2"),
-        (("--model", "fastgcn", "--set", "candidates=none"), "'rows' or 'all'; found 'none'"),
         (("--model", "fastgcn", "--set", "power=3"), "power 1 (norm) or 2 (squared norm)"),
         (("--model", "graphsage", "--set", "fan_outs=[0,0]"), "at least one neighbour"),
-        (("--model", "graphsage", "--set", "form=both"), "'concat' or 'simple'; found 'both'"),
-        (("--set", "dropout=0.1"), "Use --dropout, a rate in [0, 1)."),
         (("--graphs-per-step", "2"), "wine is one graph"),
     ],
 )

@@ -142,9 +142,17 @@ def test_a_missing_folder_and_a_file_are_told_apart(call, tmp_path):  # noqa: F8
 @pytest.mark.parametrize(
     ("option", "path", "words"),
     [
-        ("--html", "file/page.html", "--html file/page.html cannot be written"),
-        ("--markdown", "runs", "runs is a folder"),
-        ("--latex", "file", "--latex file cannot be written"),
+        (
+            "--html",
+            "file/page.html",
+            "found file/page.html, which is a file",
+        ),
+        ("--markdown", "runs", "found runs, which is a folder"),
+        (
+            "--latex",
+            "file",
+            "found file, which is a file",
+        ),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(
@@ -158,5 +166,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     (tmp_path / "file").write_text("")
     code, out, error = call("report", "runs", option, path)
     assert (code, out) == (2, "")
+    assert f"Expected {option} to be a" in error
     assert words in error
     assert "Errno" not in error

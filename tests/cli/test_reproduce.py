@@ -163,8 +163,8 @@ def test_a_folder_that_was_there_stays_if_nothing_can_be_run(call, tmp_path):
 
 
 def test_jobs_that_another_run_did_meanwhile_are_not_counted_as_own(call, monkeypatch, tmp_path):
-    def half(stock, out, run_jobs, **rest):
-        reports, ending = suite_run(stock, out, run_jobs, **rest)
+    def half(status, out, run_jobs, **rest):
+        reports, ending = suite_run(status, out, run_jobs, **rest)
         # As of a job that waited for its lock, and then found all seeds on record.
         return [reports[0], *(replace(one, trained=()) for one in reports[1:])], ending
 
@@ -207,7 +207,7 @@ def test_ctrl_c_has_exit_code_130_also_before_the_first_job(call, monkeypatch, t
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drgcn.studies.reproduce.status.take_stock", interrupted)
+    monkeypatch.setattr("drgcn.studies.reproduce.status.plan_status", interrupted)
     code, _, error = call("small")
     assert code == 130
     assert error == "interrupted; run the same command again to go on\n"
@@ -216,12 +216,12 @@ def test_ctrl_c_has_exit_code_130_also_before_the_first_job(call, monkeypatch, t
 def test_what_was_done_before_ctrl_c_is_kept_account_of(call, monkeypatch, tmp_path):
     reports = []
 
-    def until_the_second(stock, out, run_jobs, **rest):
+    def until_the_second(status, out, run_jobs, **rest):
         def some(jobs, out, **options):
             yield from run_jobs(jobs[:1], out, **options)
             raise KeyboardInterrupt
 
-        reports.extend(found := suite_run(stock, out, some, **rest))
+        reports.extend(found := suite_run(status, out, some, **rest))
         return found
 
     suite_run = suite.run_suite
@@ -233,8 +233,8 @@ def test_what_was_done_before_ctrl_c_is_kept_account_of(call, monkeypatch, tmp_p
 
 
 def test_a_full_disk_is_one_clear_line(call, monkeypatch, tmp_path):
-    def full(stock, out, run_jobs, **_):
-        return [JobReport(stock.todo[0].job, error="full", disk_full=True)], "disk full"
+    def full(status, out, run_jobs, **_):
+        return [JobReport(status.todo[0].job, error="full", disk_full=True)], "disk full"
 
     monkeypatch.setattr(suite, "run_suite", full)
     code, _, error = call("small")

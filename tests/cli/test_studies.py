@@ -51,8 +51,9 @@ def test_list_has_every_table_and_the_sum(call):
     assert "on record" not in out
 
 
-@pytest.mark.parametrize("width", [40, 80, 100])
-@pytest.mark.parametrize("more", [(), ("--results", ".")])
+@pytest.mark.parametrize(
+    ("width", "more"), [(40, ()), (80, ()), (100, ()), (80, ("--results", "."))]
+)
 def test_names_are_whole_in_any_width(call, monkeypatch, width, more):
     monkeypatch.setenv("COLUMNS", str(width))
     _, out, _ = call("list", *more)
@@ -153,9 +154,9 @@ def test_validate_a_page_of_ones_own(call, tmp_path):
 @pytest.mark.parametrize(
     ("number", "row", "fine"),
     [
-        *[("86.4", "", True), ("-86.4", "", False), ("186", "", False), ("100", "", True)],
+        *[("-86.4", "", False), ("186", "", False), ("100", "", True)],
         *[("-0.2", ', quantity = "gain"', True), ("-101", ', quantity = "gain"', False)],
-        *[("186", ', quantity = "count"', True), ("1.04", ', quantity = "k1"', True)],
+        *[("186", ', quantity = "count"', True)],
     ],
 )
 def test_a_share_lies_between_nothing_and_all(call, tmp_path, number, row, fine):

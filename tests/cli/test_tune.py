@@ -71,13 +71,11 @@ def test_the_table_is_printed_and_a_second_call_finds_all_done(call, tmp_path):
     "words",
     [
         ("--space", "odd=1:2"),
-        ("--space", "lr=2:1"),
         ("--space", "num_layers=0:2"),
         ("--model", "gat", "--space", "heads=7"),
         ("--model", "odd"),
         ("--compare", "--reweight", "none"),
         ("--trials", "0"),
-        ("--device", "odd"),
     ],
 )
 def test_what_cannot_be_done_has_exit_code_2_before_any_work(call, tmp_path, words):

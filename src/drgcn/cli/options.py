@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn.cli.writable import use_folder as use_folder
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:

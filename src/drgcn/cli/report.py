@@ -28,7 +28,7 @@ def report(
 
     Example: drgcn report runs --html report.html
     """
-    from drgcn.cli.writable import expect_file, expect_folder
+    from drgcn.cli.writable import expect_file, use_folder
     from drgcn.studies.paper.page import paper_table_of, paper_tables
     from drgcn.studies.records import load_records
     from drgcn.studies.report.contents import contents
@@ -43,9 +43,9 @@ def report(
         found = records_of_table(found, pages[0])
     for option, path in (("--html", html), ("--markdown", markdown)):
         if path is not None:
-            expect_file(option, path)
+            expect_file(path, option)
     if latex is not None:
-        expect_folder("--latex", latex)
+        use_folder(latex, "--latex")
     whole = contents(found, pages, records)
     print("\n".join(whole.findings))
     shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")

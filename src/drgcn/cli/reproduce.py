@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from drgcn.studies.reproduce.plan import Request
     from drgcn.studies.reproduce.processes import ProcessRunner
     from drgcn.studies.reproduce.ray import RayRunner
-    from drgcn.studies.reproduce.status import Results, Stock
+    from drgcn.studies.reproduce.status import PlanStatus, Results
 
 
 def reproduce(
@@ -74,26 +75,29 @@ def reproduce(
 
     Example: drgcn reproduce full semi --only dataset=cora --jobs 2
     """
-    start, started = time.perf_counter(), datetime.datetime.now(datetime.UTC)
+    start = Start(datetime.datetime.now(datetime.UTC), time.perf_counter())
     try:
         from drgcn.studies.reproduce.plan import Request
-        from drgcn.studies.reproduce.processes import ProcessRunner
 
         request = Request.of(tables, seeds, only or [], controls)
         where = device if ray_address else str(use_device(device))
         if dry_run:
-            print_plan(request, _stock(request, out, data_root, offline=True))
+            print_plan(request, _plan_status(request, out, data_root, offline=True))
             raise typer.Exit(0)
         if not request.jobs:
-            _say_that_nothing_can_be_run(request)
+            _print_nothing_to_run(request)
             raise typer.Exit(1)
-        runner: ProcessRunner | RayRunner = ProcessRunner(jobs, threads)
-        if ray_address is not None:
+        runner: ProcessRunner | RayRunner
+        if ray_address is None:
+            from drgcn.studies.reproduce.processes import ProcessRunner
+
+            runner = ProcessRunner(jobs, threads)
+        else:
             from drgcn.studies.reproduce.ray import RayRunner
 
             runner = RayRunner.at(ray_address, jobs, threads, device)
             where = runner.device
-        code = _run(request, runner, out, where, data_root, offline, (start, started))
+        code = _run(request, runner, RunOptions(out, where, data_root, offline), start)
     except KeyboardInterrupt:
         code = 130
     if code == 130:
@@ -101,142 +105,157 @@ def reproduce(
     raise typer.Exit(code)
 
 
+@dataclass(frozen=True)
+class Start:
+    """Moment at which the command was given."""
+
+    time: datetime.datetime
+    counter: float
+
+    @property
+    def seconds_since(self) -> float:
+        """Seconds from then to now."""
+        return time.perf_counter() - self.counter
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that do not change its jobs."""
+
+    out: Path
+    device: str
+    data_root: Path | None
+    offline: bool
+
+
 def _run(
-    request: Request,
-    runner: ProcessRunner | RayRunner,
-    out: Path,
-    device: str,
-    data_root: Path | None,
-    offline: bool,
-    began: tuple[float, datetime.datetime],
+    request: Request, runner: ProcessRunner | RayRunner, options: RunOptions, start: Start
 ) -> int:
-    """Run what is missing, print the tables, keep the wall time; return the exit code."""
+    """Run what is missing, print the tables, record the run; return the exit code."""
     from drgcn.records import set_aside_damaged
     from drgcn.studies.records import RunRecord
     from drgcn.studies.reproduce.progress import ProgressView
-    from drgcn.studies.reproduce.suite import account, run_suite
+    from drgcn.studies.reproduce.suite import run_suite, suite_record
 
+    out, data_root, device = options.out, options.data_root, options.device
     new = not out.exists()
     use_folder(out)
     for line in set_aside_damaged(RunRecord, out):
         print(line, file=sys.stderr)
-    stock = _stock(request, out, data_root, offline=offline)
-    if stock.todo or stock.done:
-        print(counts(request, stock), file=sys.stderr)
-    print_unrunnable(request, stock, error=True)
-    stuck = request.stuck(stock)
-    if not stock.todo and not stock.done:
-        print_stuck(stuck)
+    status = _plan_status(request, out, data_root, offline=options.offline)
+    if status.runnable:
+        print(counts(request, status), file=sys.stderr)
+    print_unrunnable(request, status, file=sys.stderr)
+    blocked = request.blocked_tables(status)
+    if not status.runnable:
+        print_blocked(blocked)
         if new:
             with suppress(OSError):  # another run may have come to use it
                 out.rmdir()
         return 1
-    with ProgressView(stock.todo) as view:
+    with ProgressView(status.todo) as view:
         reports, ending = run_suite(
-            stock, out, runner, view=view, data_root=data_root, device=device
+            status, out, runner, view=view, data_root=data_root, device=device
         )
-    wall = time.perf_counter() - began[0]
-    record = account(
+    record = suite_record(
         request,
         runner,
-        stock,
+        status,
         reports,
         ending,
-        started=began[1],
-        wall=wall,
+        started=start.time,
+        wall=start.seconds_since,
         device=device,
     )
     if ending == "disk full":
         done = sum(bool(report.trained) for report in reports)
         print(
             f"error: there is no room left to write in {out}: free some, and run the same command "
-            f"again to go on after {done} of {len(stock.todo)} jobs",
+            f"again to go on after {done} of {len(status.todo)} jobs",
             file=sys.stderr,
         )
         return 1
-    if stock.todo:
+    if status.todo:
         record.save(out)
     if ending == "interrupted":
         return 130
-    print_tables(request.tables, _results(stock, out))
+    print_tables(request.tables, _results(status, out))
     print_ending(record)
     print_failures(reports)
-    print_stuck(stuck)
-    return 1 if record.failed or stuck else 0
+    print_blocked(blocked)
+    return 1 if record.failed or blocked else 0
 
 
-def _say_that_nothing_can_be_run(request: Request) -> None:
-    from drgcn.studies.reproduce.status import Stock
+def _print_nothing_to_run(request: Request) -> None:
+    from drgcn.studies.reproduce.status import PlanStatus
 
-    nothing = Stock((), (), ())
-    print_unrunnable(request, nothing, error=True)
-    print_stuck(request.stuck(nothing))
+    nothing = PlanStatus((), (), ())
+    print_unrunnable(request, nothing, file=sys.stderr)
+    print_blocked(request.blocked_tables(nothing))
 
 
-def _stock(request: Request, out: Path, data_root: Path | None, *, offline: bool) -> Stock:
+def _plan_status(
+    request: Request, out: Path, data_root: Path | None, *, offline: bool
+) -> PlanStatus:
     from rich.console import Console
 
     from drgcn.studies.records import load_records
-    from drgcn.studies.reproduce.status import take_stock
+    from drgcn.studies.reproduce.status import plan_status
 
-    with Console(stderr=True).status("reading data") as status:
-        return take_stock(
+    with Console(stderr=True).status("reading data") as spinner:
+        return plan_status(
             request.jobs,
             load_records(out),
             data_root=data_root,
             offline=offline,
-            reading=lambda dataset: status.update(f"reading {dataset}"),
+            reading=lambda dataset: spinner.update(f"reading {dataset}"),
         )
 
 
-def _results(stock: Stock, out: Path) -> Results:
-    """Results by job, of seeds asked for or not: whatever is on record for it."""
+def _results(status: PlanStatus, out: Path) -> Results:
     from drgcn.studies.records import load_records
     from drgcn.studies.reproduce.status import results_of
 
-    return results_of((*stock.todo, *stock.done), load_records(out))
+    return results_of(status.runnable, load_records(out))
 
 
-def print_plan(request: Request, stock: Stock) -> None:
+def print_plan(request: Request, status: PlanStatus) -> None:
     """Print the jobs with seeds to train, the costliest first, and what cannot be run."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    whole = sum(planned.cost for planned in stock.todo)
+    whole = sum(planned.cost for planned in status.todo)
     table = Table("job", "seeds missing", "share of the cost")
-    for planned in stock.todo:
+    for planned in status.todo:
         share = f"{100 * planned.cost / whole:.1f} %" if whole else ""
         missing = f"{len(planned.missing)} of {len(planned.job.seeds)}"
         table.add_row(escape(planned.job.name), missing, share)
-    if stock.todo:
+    if status.todo:
         Console().print(table)
-    print(counts(request, stock))
-    print_unrunnable(request, stock)
+    print(counts(request, status))
+    print_unrunnable(request, status)
 
 
-def counts(request: Request, stock: Stock) -> str:
-    """The plan in one sentence."""
-    cells = request.cells_of(planned.job.key for planned in (*stock.todo, *stock.done))
+def counts(request: Request, status: PlanStatus) -> str:
+    """Describe the plan in one sentence."""
+    cells = request.cells_of(planned.job.key for planned in status.runnable)
     return (
         f"{plural(cells, 'cell')} of {plural(len(request.tables), 'table')}, "
-        f"{plural(len(stock.todo) + len(stock.done), 'job')}: "
-        f"{plural(stock.recorded_seeds, 'seed')} on record, {stock.missing_seeds:,} to be trained "
-        f"in {plural(len(stock.todo), 'job')}."
+        f"{plural(len(status.runnable), 'job')}: "
+        f"{plural(status.recorded_seeds, 'seed')} on record, {status.missing_seeds:,} to be "
+        f"trained in {plural(len(status.todo), 'job')}."
     )
 
 
-def print_unrunnable(request: Request, stock: Stock, *, error: bool = False) -> None:
+def print_unrunnable(request: Request, status: PlanStatus, file: TextIO | None = None) -> None:
     """Print cells that cannot be run and why: data not at hand, or no recipe."""
-    stream = sys.stderr if error else sys.stdout
-    for dataset, reason in stock.reasons.items():
-        jobs = sum(planned.job.experiment.dataset == dataset for planned in stock.absent)
-        print(f"not run, {plural(jobs, 'job')} on {dataset}: {reason}", file=stream)
+    for dataset, reason in status.reasons.items():
+        jobs = sum(planned.job.experiment.dataset == dataset for planned in status.lacking_data)
+        print(f"not run, {plural(jobs, 'job')} on {dataset}: {reason}", file=file)
     for reason, places in request.unrunnable.items():
         names = ", ".join(dict.fromkeys(table.name for table, _ in places))
-        print(
-            f"nothing to run for {plural(len(places), 'cell')} of {names}: {reason}", file=stream
-        )
+        print(f"nothing to run for {plural(len(places), 'cell')} of {names}: {reason}", file=file)
 
 
 def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
@@ -281,7 +300,7 @@ def print_ending(record: SuiteRecord) -> None:
     print(f"{plural(record.seeds_trained, 'seed')} of {jobs} trained in {time}, {before}{others}")
 
 
-def print_stuck(tables: Sequence[str]) -> None:
+def print_blocked(tables: Sequence[str]) -> None:
     """Print the tables of which nothing at all can be run here."""
     if tables:
         print(f"nothing can be run here for {', '.join(tables)}", file=sys.stderr)

@@ -19,7 +19,7 @@ from drgcn.cli.options import (
     Threads,
     use_threads,
 )
-from drgcn.errors import InputError
+from drgcn.cli.writable import expect_file
 
 
 def stability(
@@ -51,8 +51,8 @@ def stability(
     from drgcn.studies.comparison import k_words
     from drgcn.studies.report.measurements import share_words
 
-    if html is not None and html.is_dir():
-        raise InputError(f"Expected --html to be a file; {html} is a folder.")
+    if html is not None:
+        expect_file(html, "--html")
     use_threads(threads)
     options: dict[str, Any] = {} if features is None else {"features": str(features)}
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +30,11 @@ from drgcn.cli.options import (
 )
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from drgcn.studies.experiment import Experiment
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _SAMPLING = ("graphsage", "fastgcn", "asgcn")
@@ -106,62 +111,120 @@ def train(
     """
     from drgcn.cli.comparing import print_comparison, run_rows
     from drgcn.data import load
-    from drgcn.studies.experiment import recipe, usual_scaling
-    from drgcn.studies.run import build
+    from drgcn.studies.experiment import usual_scaling
 
     use_threads(threads)
     where = use_device(device)
-    options: dict[str, Any] = {} if features is None else {"features": str(features)}
+    files: dict[str, Any] = {} if features is None else {"features": str(features)}
     normalize = normalize or usual_scaling(dataset, model)
-    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
-    gates = [Gate.none, Gate.dr, Gate.static, Gate.constant] if compare else [reweight]
-    changes = {
-        "epochs": epochs,
-        "hidden_channels": hidden,
-        "num_layers": layers,
-        "dropout": dropout,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "rule": rule and rule.value,
-        "graphs_per_step": graphs_per_step,
-        "pre_activation": pre_activation,
-        "batch_size": batch_size,
-        "norm": None if norm is NormName.none else norm.value,
-    }
-    given: dict[str, Any] = {k: value for k, value in changes.items() if value is not None}
-    if inductive is not None:
-        given["inductive"] = None if inductive is Seen.none else inductive.value
-    usual = recipe(data.dataset.name, data.dataset.split, model, **given)
-    if hidden is not None and "hidden_channels" in usual.options:
-        raise InputError(
-            f"Expected --set hidden_channels=[20,20,20], one width per power, for {model}; found "
-            f"--hidden {hidden}."
-        )
-    if graphs_per_step is not None and "graph" not in data:
-        raise InputError(
-            f"Expected several graphs for --graphs-per-step; {data.dataset.name} is one graph. "
-            f"Leave the option out."
-        )
-    if "graph" in data and (model in _SAMPLING or inductive is not None):
-        raise InputError(
-            f"Expected one graph for {model if model in _SAMPLING else '--inductive'}; "
-            f"{data.dataset.name} holds several, and each part sees its own. Use "
-            f"{'gcn or gat' if model in _SAMPLING else 'it without that option'}."
-        )
-    if batch_size is not None and model not in _SAMPLING:
-        raise InputError(
-            f"Expected --batch-size with {', '.join(_SAMPLING)}, which train on samples; found "
-            f"it with {model}, which takes the whole graph. Leave the option out."
-        )
-    settings = read_settings(set_ or [])
-    usual = replace(usual, options={**usual.options, **settings})
-    experiments = [
-        replace(usual, reweight=None if gate is Gate.none else gate.value) for gate in gates
-    ]
-    for experiment in experiments:
-        # A wrong setting is found before any work is done.
-        built = build(experiment, data)
-        check_kinds(type(built), settings)
-        try_a_step(built, data.num_features)
+    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **files)
+    options = TrainOptions(
+        model=model,
+        gates=(Gate.none, Gate.dr, Gate.static, Gate.constant) if compare else (reweight,),
+        norm=norm,
+        pre_activation=pre_activation,
+        epochs=epochs,
+        hidden=hidden,
+        layers=layers,
+        dropout=dropout,
+        lr=lr,
+        weight_decay=weight_decay,
+        rule=rule,
+        graphs_per_step=graphs_per_step,
+        batch_size=batch_size,
+        inductive=inductive,
+        settings=read_settings(set_ or []),
+    )
+    experiments = options.experiments(data)
+    options.expect_possible(data)
+    _try(experiments, data, options.settings)
     outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
     print_comparison(data, outcomes, as_json=json)
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options that decide what is trained; ``None`` leaves a setting to the model's recipe."""
+
+    model: str
+    gates: tuple[Gate, ...]
+    norm: NormName
+    pre_activation: bool
+    epochs: int | None
+    hidden: int | None
+    layers: int | None
+    dropout: float | None
+    lr: float | None
+    weight_decay: float | None
+    rule: Rule | None
+    graphs_per_step: int | None
+    batch_size: int | None
+    inductive: Seen | None
+    settings: dict[str, Any]
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Settings of an experiment that were given."""
+        changes: dict[str, Any] = {
+            "epochs": self.epochs,
+            "hidden_channels": self.hidden,
+            "num_layers": self.layers,
+            "dropout": self.dropout,
+            "lr": self.lr,
+            "weight_decay": self.weight_decay,
+            "rule": self.rule and self.rule.value,
+            "graphs_per_step": self.graphs_per_step,
+            "pre_activation": self.pre_activation,
+            "batch_size": self.batch_size,
+            "norm": None if self.norm is NormName.none else self.norm.value,
+        }
+        given = {name: value for name, value in changes.items() if value is not None}
+        if self.inductive is not None:  # here "none" is a choice, and not the recipe's
+            given["inductive"] = None if self.inductive is Seen.none else self.inductive.value
+        return given
+
+    def experiments(self, data: Data) -> list[Experiment]:
+        """Return the experiment of each gate: the model's recipe with the given changes."""
+        from drgcn.studies.experiment import recipe
+
+        usual = recipe(data.dataset.name, data.dataset.split, self.model, **self.changes)
+        if self.hidden is not None and "hidden_channels" in usual.options:
+            raise InputError(
+                f"Expected --set hidden_channels=[20,20,20], one width per power, for "
+                f"{self.model}; found --hidden {self.hidden}."
+            )
+        usual = replace(usual, options=usual.options | self.settings)
+        return [
+            replace(usual, reweight=None if gate is Gate.none else gate.value)
+            for gate in self.gates
+        ]
+
+    def expect_possible(self, data: Data) -> None:
+        """Refuse options that do not go with the model or the data."""
+        samples = self.model in _SAMPLING
+        if self.graphs_per_step is not None and "graph" not in data:
+            raise InputError(
+                f"Expected several graphs for --graphs-per-step; {data.dataset.name} is one "
+                f"graph. Leave the option out."
+            )
+        if "graph" in data and (samples or self.inductive is not None):
+            raise InputError(
+                f"Expected one graph for {self.model if samples else '--inductive'}; "
+                f"{data.dataset.name} holds several, and each part sees its own. Use "
+                f"{'gcn or gat' if samples else 'it without that option'}."
+            )
+        if self.batch_size is not None and not samples:
+            raise InputError(
+                f"Expected --batch-size with {', '.join(_SAMPLING)}, which train on samples; "
+                f"found it with {self.model}, which takes the whole graph. Leave the option out."
+            )
+
+
+def _try(experiments: list[Experiment], data: Data, settings: dict[str, Any]) -> None:
+    """Build every model and sample once: a wrong setting is found before any work is done."""
+    from drgcn.studies.run import build
+
+    for experiment in experiments:
+        model = build(experiment, data)
+        check_kinds(type(model), settings)
+        try_a_step(model, data.num_features)

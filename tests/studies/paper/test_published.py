@@ -86,11 +86,11 @@ def cells(rows):
     ]
 
 
-@pytest.mark.parametrize(("table", "place", "row", "number"), cells(GCN + OTHERS + SAMPLED))
-def test_every_printed_number_is_found(table, place, row, number):
-    found = published(recipe(*place.split(), **row))
-    assert str(found) == number
-    assert found.table == table
+@pytest.mark.parametrize("rows", [GCN, OTHERS, SAMPLED], ids=["gcn", "others", "sampled"])
+def test_every_printed_number_is_found(rows):
+    for table, place, row, number in cells(rows):
+        found = published(recipe(*place.split(), **row))
+        assert (place, row, str(found), found.table) == (place, row, number, table)
 
 
 def test_no_number_of_gcn_was_lost():

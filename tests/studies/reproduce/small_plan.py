@@ -16,7 +16,7 @@ from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.plan import plan
 from drgcn.studies.reproduce.processes import ProcessRunner
 from drgcn.studies.reproduce.progress import ProgressView
-from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.status import plan_status
 from drgcn.studies.reproduce.suite import run_suite
 
 
@@ -75,8 +75,8 @@ def without_times(out):
 
 
 def main(out: Path, workers: int, **settings: int) -> None:
-    stock = take_stock(small_jobs(**settings), load_records(out))
-    with ProgressView(stock.todo, Console(stderr=True)) as view:
+    status = plan_status(small_jobs(**settings), load_records(out))
+    with ProgressView(status.todo, Console(stderr=True)) as view:
         moved = view.moved
 
         def tell(job, share):
@@ -84,7 +84,7 @@ def main(out: Path, workers: int, **settings: int) -> None:
             moved(job, share)
 
         view.moved = tell  # type: ignore[method-assign]
-        _, ending = run_suite(stock, out, ProcessRunner(workers, threads=1), view=view)
+        _, ending = run_suite(status, out, ProcessRunner(workers, threads=1), view=view)
     sys.exit({"finished": 0, "interrupted": 130, "disk full": 1}[ending])
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drgcn._io import disk_is_full
 from drgcn.studies.reproduce.backend import attempt
 from drgcn.studies.reproduce.jobs import Job, JobReport, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
-from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.status import plan_status
 from drgcn.studies.reproduce.suite import run_suite
 
 from .small_plan import experiment
@@ -48,13 +47,6 @@ def test_a_record_that_does_not_fit_leaves_nothing(tmp_path, monkeypatch):
     assert len(files(tmp_path)) == 1
 
 
-def test_which_errors_mean_a_full_disk():
-    assert disk_is_full(OSError(errno.ENOSPC, "full"))
-    assert disk_is_full(RuntimeError("I/O error: No space left on device (os error 28)"))
-    assert not disk_is_full(OSError(errno.EACCES, "no"))
-    assert not disk_is_full(RuntimeError("os error"))
-
-
 def test_a_full_disk_stops_the_suite(tmp_path):
     jobs = [Job(experiment(epochs=n), None, (0,)) for n in (3, 2, 1)]
     closed = []
@@ -67,8 +59,8 @@ def test_a_full_disk_stops_the_suite(tmp_path):
         finally:
             closed.append(True)
 
-    stock = take_stock(jobs, [])
-    reports, ending = run_suite(stock, tmp_path, backend, view=ProgressView(stock.todo))
+    status = plan_status(jobs, [])
+    reports, ending = run_suite(status, tmp_path, backend, view=ProgressView(status.todo))
     assert (len(reports), ending) == (2, "disk full")
     assert closed == [True]
     assert failures_in(tmp_path) == []
@@ -83,8 +75,8 @@ def test_a_failure_that_cannot_be_written_stops_the_suite_too(tmp_path, monkeypa
             yield JobReport(job, error="InputError: odd")
 
     monkeypatch.setattr(os, "fsync", full)
-    stock = take_stock([Job(experiment(epochs=n), None, (0,)) for n in (2, 1)], [])
-    reports, ending = run_suite(stock, tmp_path, backend, view=ProgressView(stock.todo))
+    status = plan_status([Job(experiment(epochs=n), None, (0,)) for n in (2, 1)], [])
+    reports, ending = run_suite(status, tmp_path, backend, view=ProgressView(status.todo))
     assert (len(reports), ending) == (1, "disk full")
     assert files(tmp_path) == []
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from drgcn._io import LockedError
-from drgcn.studies.reproduce import backend as job_module
+from drgcn.studies.reproduce import backend
 from drgcn.studies.reproduce.backend import attempt, run_job
 from drgcn.studies.reproduce.processes import JobQueue
 from drgcn.studies.run import run
@@ -28,7 +28,7 @@ _PROGRAM = Path(__file__).with_name("small_plan.py")
 def run_all(out):
     """The small plan job after job, with a checkpoint after every epoch."""
     torch.set_num_threads(1)
-    job_module.run = functools.partial(run, checkpoint_every=0.0)
+    backend.run = functools.partial(run, checkpoint_every=0.0)
     for job in small_jobs():
         run_job(job, out)
 
@@ -56,7 +56,7 @@ def test_twenty_kills_of_a_plan_change_nothing(tmp_path, uninterrupted):
         assert without_times(out) == uninterrupted
         folder += 1
     run_all(out)
-    job_module.run = run
+    backend.run = run
     assert without_times(out) == uninterrupted
     assert leftovers(out) == []
 
@@ -133,11 +133,11 @@ def run_queue(out):
     """The small plan as the process runner takes it, but in this one process."""
     torch.set_num_threads(1)
     queue = JobQueue(small_jobs())
-    while turn := queue.next([]):
+    while queued := queue.next([]):
         try:
-            assert attempt(turn.job, out, patience=turn.patience).error is None
+            assert attempt(queued.job, out, patience=queued.patience).error is None
         except LockedError:
-            queue.put_back(turn)
+            queue.put_back(queued)
 
 
 def test_two_runners_on_one_folder_share_the_work(tmp_path, uninterrupted):

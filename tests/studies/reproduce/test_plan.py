@@ -2,7 +2,7 @@ import pytest
 
 from drgcn.errors import InputError
 from drgcn.studies.paper.page import paper_tables
-from drgcn.studies.reproduce.plan import plan, read_only, selected
+from drgcn.studies.reproduce.plan import plan, read_filters, selected
 
 from .small_plan import cell, experiment, small_table, table_of
 
@@ -77,11 +77,11 @@ def test_filters_that_match_nothing_together_are_told_so():
 
 
 def test_filters_are_read_from_words():
-    found = read_only(["dataset=cora", "row=Dr-GCN", "dataset = pubmed"])
+    found = read_filters(["dataset=cora", "row=Dr-GCN", "dataset = pubmed"])
     assert found == {"dataset": ["cora", "pubmed"], "row": ["Dr-GCN"]}
     for wrong in ("cora", "colour=red", "row="):
         with pytest.raises(InputError, match="dataset="):
-            read_only([wrong])
+            read_filters([wrong])
 
 
 def test_no_seeds_are_refused():

@@ -35,11 +35,9 @@ def test_arguments_of_the_models_class_can_be_searched():
 @pytest.mark.parametrize(
     "word",
     [
-        *("lr", "lr=", "=1:2", "lr=1:2:lin", "lr=1:2:3:4", "lr=:1", "lr=1:", "lr=a:b"),
-        *("lr=0.1:0.01", "lr=1:1", "lr=0:1", "lr=-1:1", "lr=nan:1", "lr=0.1:Infinity"),
-        *("lr=1,1", "lr=1,,2", "lr=true", "lr=[1]", "weight_decay=-1:1"),
-        *("dropout=0:1", "dropout=-0.1:0.5", "dropout=0:0.5:log"),
-        *("hidden_channels=0:4", "hidden_channels=1.5:4", "hidden_channels=true,2"),
+        *("lr", "lr=", "lr=1:2:lin", "lr=:1", "lr=a:b", "lr=1:1", "lr=-1:1", "lr=0.1:Infinity"),
+        *("lr=1,1", "lr=true", "weight_decay=-1:1", "dropout=0:1", "dropout=0:0.5:log"),
+        *("hidden_channels=0:4", "hidden_channels=1.5:4"),
     ],
 )
 def test_words_that_make_no_space_are_refused(word):
@@ -47,7 +45,7 @@ def test_words_that_make_no_space_are_refused(word):
         read(word)
 
 
-@pytest.mark.parametrize("name", ["epochs", "reweight", "norm", "pre_activation", "odd", "rule"])
+@pytest.mark.parametrize("name", ["epochs", "norm", "odd"])
 def test_the_settings_that_can_be_searched_are_named(name):
     with pytest.raises(InputError, match="dropout, hidden_channels, lr, num_layers, weight_decay"):
         read(f"{name}=1,2")
@@ -68,8 +66,10 @@ def test_batches_are_searched_for_models_that_sample_alone():
     assert "batch_size" in tunable(recipe("planted", "random", "fastgcn"), FastGCN)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("dataset", ["planted", "cora", "pubmed", "reddit-like"])
+PLACES = [*((model, "planted") for model in MODELS), ("gat", "pubmed"), ("asgcn", "reddit-like")]
+
+
+@pytest.mark.parametrize(("model", "dataset"), PLACES)
 def test_every_model_has_a_space_it_can_be_built_in(tiny, model, dataset):
     usual = recipe(dataset, "random", model)
     usual = with_settings(usual, {"readout_channels": None}) if model == "mixhop" else usual

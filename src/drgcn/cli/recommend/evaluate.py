@@ -12,7 +12,7 @@ import typer
 
 from drgcn._io import write_whole
 from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.cli.writable import expect_file_place
+from drgcn.cli.writable import expect_file
 
 if TYPE_CHECKING:
     from drgcn.recommend.retrieval.evaluation import RankingReport
@@ -61,7 +61,7 @@ def evaluate(
 
     use_threads(threads)
     where = use_device(device)
-    expect_file_place(out or run / "evaluation.json")
+    expect_file(out or run / "evaluation.json")
     start = time.perf_counter()
     loaded = LoadedRun.open(run, data)
     split = loaded.split(day)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.cli.writable import expect_file_place
+from drgcn.cli.writable import expect_file
 from drgcn.errors import InputError
 
 _USERS = 1 << 14  # searched at a time
@@ -65,7 +65,7 @@ def query(
     if out is None and all_users:
         raise InputError("Expected --out for the lists of all users.")
     if out is not None:
-        expect_file_place(out)
+        expect_file(out)
     use_threads(threads)
     folder = ExportFolder(export)
     recommender = Recommender(folder, use_device(device) if exact else "cpu")

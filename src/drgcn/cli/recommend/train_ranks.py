@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from drgcn._io import explain_system_error
+from drgcn._processes import die_with_parent
 from drgcn.cli.options import Gate
 from drgcn.cli.recommend.train_inputs import Model, Targets
 from drgcn.errors import DrgcnError, InputError
-from drgcn.parent_death import die_with_parent
 from drgcn.recommend.distributed.run_state import read_attempts, saved_step
 from drgcn.recommend.model.run_folder import CHECKPOINT
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from drgcn._processes import available_cores, die_with_parent
 from drgcn.errors import DrgcnError, InputError, how_to_install
-from drgcn.parent_death import die_with_parent
 
 # After a restart, ranks must not meet in the store of the attempt before: gloo would read the
 # address of a dead process there and give up ("Connection refused").
@@ -45,7 +45,7 @@ def torchrun_environment(ranks: int, threads: int | None = None) -> dict[str, st
         threads: CPU threads of each. (default: its share of the cores)
     """
     found = {**os.environ, **RESTART_SETTING}
-    share = max(len(os.sched_getaffinity(0)) // ranks, 1) if _is_linux() else 1
+    share = max(available_cores() // ranks, 1)
     if threads is not None or "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(threads or share)
     if _is_linux():

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
-from drgcn.parent_death import die_with_parent
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.study.records import StudyRecord
 from drgcn.recommend.study.run import Begin, parts_of, run_once

@@ -1,1 +1,1 @@
-"""Every table of the paper trained anew: what there is to run, and the running of it."""
+"""Reproduction of the tables of the paper: plan, jobs, backends and progress."""

@@ -1,9 +1,9 @@
-"""One job run under its lock, and the protocol of backends that run many.
+"""Runs one job under its lock, and defines the protocol of backends that run many.
 
 A backend is anything that can be called as :class:`RunJobs` says. It decides where and how many
-jobs run at once, and calls :func:`run_job` for each. That function
-skips seeds on record, takes the job's lock, goes on from checkpoints and writes records, so a
-backend keeps no state and writes no file. What it must do:
+jobs run at once, and calls :func:`run_job` for each. That function skips seeds on record, takes
+the job's lock, goes on from checkpoints and writes records, so a backend keeps no state and
+writes no file. It must:
 
 * yield exactly one :class:`~drgcn.studies.reproduce.jobs.JobReport` for every job, in
   any order, as jobs end. A job that raises is a report with an ``error``, not an exception;
@@ -40,9 +40,12 @@ from drgcn.training import Progress, clear_checkpoint
 Watch = Callable[[Job, float | None], None]
 """Told the share of a job that is done, from 0 when it starts; ``None`` if it was put back."""
 
+OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError")
+"""Types of errors after which a job is worth another attempt, with more memory to itself."""
+
 
 class RunJobs(Protocol):
-    """Runs jobs and reports on each as it ends."""
+    """Function that runs jobs and reports on each as it ends."""
 
     def __call__(
         self,
@@ -53,7 +56,7 @@ class RunJobs(Protocol):
         device: str = "cpu",
         watch: Watch | None = None,
     ) -> Iterator[JobReport]:
-        """Yields one report per job.
+        """Yield one report per job.
 
         Args:
             jobs: What to run, the costly ones first.
@@ -71,22 +74,27 @@ def attempt(
     *,
     data_root: Path | None = None,
     device: str = "cpu",
-    progress: Callable[[Progress], None] | None = None,
+    on_share: Callable[[float], None] | None = None,
     patience: float | None = None,
 ) -> JobReport:
-    """Runs a job and reports how it ended, whatever went wrong.
+    """Run a job and report how it ended, whatever went wrong.
 
     Args:
         job: What to run.
         out: Folder of the records.
         data_root: Folder of the datasets.
         device: Where to train.
-        progress: See :func:`drgcn.fit`.
+        on_share: Told the share of its epochs that is done, a few times a second.
         patience: See :func:`run_job`.
 
     Raises:
         LockedError: If another runner has the job in hand for longer than ``patience``.
     """
+
+    def progress(now: Progress) -> None:
+        if on_share is not None:
+            on_share(now.epochs_done / max(now.epochs_in_all, 1))
+
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DrgcnWarning)
@@ -114,10 +122,10 @@ def run_job(
     progress: Callable[[Progress], None] | None = None,
     patience: float | None = None,
 ) -> Outcome:
-    """Trains what is missing of a job and records it in ``out``.
+    """Train what is missing of a job and record it in ``out``.
 
-    The one function that every way of running jobs calls, in this process or another, here or on
-    a cluster: records are the same whoever calls it. While it runs, the job is locked, so that
+    Every backend calls this function, in this process or another, here or on a cluster, so
+    records are the same whoever calls it. While it runs, the job is locked, so that
     two runners on one folder do not do the same work twice.
 
     Args:
@@ -148,7 +156,7 @@ def run_job(
 
 
 def job_data(job: Job, data_root: Path | None = None) -> Data:
-    """The data of a job; what was read last is kept, for many jobs share a dataset."""
+    """Load the data of a job. What was read last is kept: many jobs share a dataset."""
     experiment = job.experiment
     return _data(experiment.dataset, experiment.split, job.normalize, chosen_root(data_root))
 
@@ -159,7 +167,7 @@ def _data(dataset: str, split: str, normalize: str | None, root: Path) -> Data:
 
 
 def _clear_partial(out: Path, identity: str) -> None:
-    """Removes half-written records and checkpoints of a job; only for who has its lock."""
+    """Remove half-written records and checkpoints of a job, whose lock the caller holds."""
     for pattern in (f".*-{identity[:8]}-seeds-*.partial", f".checkpoints/.{identity}.*.partial"):
         for partial in out.glob(pattern):
             partial.unlink(missing_ok=True)

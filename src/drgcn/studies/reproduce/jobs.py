@@ -36,7 +36,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What to call it in a progress view: ``cora full gcn + dr``."""
+        """Name in a progress view: ``cora full gcn + dr``."""
         words = [self.experiment.dataset, self.experiment.split, self.experiment.label]
         return " ".join([*words, f"[{self.normalize}]"] if self.normalize else words)
 
@@ -55,16 +55,16 @@ class Job:
 
 @dataclass(frozen=True)
 class JobReport:
-    """How a job ended, small enough to be sent from another process or machine.
+    """Ending of a job, small enough to be sent from another process or machine.
 
     The numbers themselves are not in it: they are in the records that the job has written.
 
     Attributes:
         job: The job.
         trained: Seeds that were trained now; none if all were on record by then.
-        seconds: What the job took where it ran, reading the data included.
-        error: What went wrong, in one line; ``None`` if nothing did.
-        traceback: Where it went wrong.
+        seconds: Duration of the job where it ran, reading the data included.
+        error: The error in one line; ``None`` if it succeeded.
+        traceback: Traceback of the error.
         attempts: How often it was tried.
         disk_full: Whether nothing more can be written, so that going on makes no sense.
         notes: Warnings of this package that came up on the way.
@@ -79,6 +79,11 @@ class JobReport:
     disk_full: bool = False
     notes: tuple[str, ...] = ()
 
+    @property
+    def error_type(self) -> str:
+        """Name of the exception that ended it; empty if none did."""
+        return (self.error or "").partition(":")[0]
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -89,8 +94,8 @@ class Failure:
         experiment: Its experiment, as plain values.
         normalize: How its features were to be scaled.
         seeds: The seeds wanted.
-        error: What went wrong, in one line.
-        traceback: Where it went wrong.
+        error: The error in one line.
+        traceback: Its traceback.
         attempts: How often it was tried.
         when: The time it was given up.
         environment: Versions and hardware.
@@ -108,7 +113,7 @@ class Failure:
 
     @classmethod
     def of(cls, report: JobReport, environment: dict[str, Any]) -> Failure:
-        """The failure that a report tells of."""
+        """Return the failure that a report is about."""
         job = report.job
         return cls(
             name=job.name,
@@ -124,7 +129,7 @@ class Failure:
 
     @classmethod
     def read(cls, path: Path) -> Failure:
-        """The failure in a file."""
+        """Read the failure in a file."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
@@ -133,17 +138,17 @@ class Failure:
             ) from None
 
     def save(self, path: Path) -> Path:
-        """Writes it, over an earlier failure of the same job."""
+        """Write it, over an earlier failure of the same job."""
         return write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def failure_path(job: Job, out: Path) -> Path:
-    """Where a failure of a job is kept."""
+    """Return the path at which a failure of a job is kept."""
     return out / _FAILURES / f"{job.file_stem}.json"
 
 
 def clear_failure(job: Job, out: Path) -> None:
-    """Removes an earlier failure of a job that has succeeded."""
+    """Remove an earlier failure of a job that has succeeded."""
     path = failure_path(job, out)
     path.unlink(missing_ok=True)
     if path.parent.is_dir() and not any(path.parent.iterdir()):
@@ -151,14 +156,14 @@ def clear_failure(job: Job, out: Path) -> None:
 
 
 def failures_in(out: Path) -> list[Failure]:
-    """All failures of a folder, in the order of names."""
+    """Read all failures of a folder, in the order of names."""
     folder = out / _FAILURES
     return [Failure.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []
 
 
 @dataclass(frozen=True)
 class SuiteRecord:
-    """One JSON file under ``suites``, named after the moment of the start.
+    """Account of one run of a suite: a JSON file under ``suites``, named after its start.
 
     Attributes:
         started: When it started, in UTC.
@@ -199,7 +204,7 @@ class SuiteRecord:
 
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
-        """The record in a file."""
+        """Read the record in a file."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
@@ -208,13 +213,13 @@ class SuiteRecord:
             ) from None
 
     def save(self, out: Path) -> Path:
-        """Writes it, whole or not at all."""
+        """Write it, whole or not at all."""
         moment = datetime.datetime.fromisoformat(self.started)
         name = f"{moment:%Y%m%dT%H%M%S%fZ}.json"
         return write_whole(out / _SUITES / name, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def suites_in(out: Path) -> list[SuiteRecord]:
-    """All suites of a folder, the oldest first."""
+    """Read all suites of a folder, the oldest first."""
     folder = out / _SUITES
     return [SuiteRecord.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []

@@ -1,4 +1,4 @@
-"""From tables to jobs: the request, the selection of cells, the plan."""
+"""Plan of jobs for tables of the paper, and the selection of their cells."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.page import paper_table_of, paper_tables
 from drgcn.studies.paper.table import PaperTable, TableCell
 from drgcn.studies.reproduce.jobs import Job
-from drgcn.studies.reproduce.status import Stock
+from drgcn.studies.reproduce.status import PlanStatus
 
-ALL = "all"
+ALL: Final = "all"
+KEYS: Final = ("dataset", "model", "row")
+CONTROLS: Final = ("static", "constant")
+
+Only = Mapping[str, Sequence[str]]
+"""Allowed values of a cell's dataset, model or row; a key that is missing allows all."""
+
+Place = tuple[PaperTable, TableCell]
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,9 @@ class Request:
 
     Attributes:
         tables: The tables.
-        only: Filters, see :mod:`drgcn.studies.reproduce.plan`.
+        only: Filters, see :func:`selected`.
         controls: Whether the control gates are run beside Dr.
-        jobs: What it takes, each job once.
+        jobs: The jobs for them, each once.
         whole: Whether all tables were asked for, whatever can be run of them.
     """
 
@@ -38,14 +45,14 @@ class Request:
     def of(
         cls, names: Sequence[str], seeds: int | None, only: Iterable[str], controls: bool
     ) -> Request:
-        """Reads what a command line says.
+        """Read the arguments of the command line.
 
         Raises:
             InputError: If a table or filter is unknown, or no cell is left.
         """
         whole = ALL in names
         known = paper_tables() if whole else {name: paper_table_of(name) for name in names}
-        return cls.for_tables(list(known.values()), seeds, read_only(only), controls, whole)
+        return cls.for_tables(list(known.values()), seeds, read_filters(only), controls, whole)
 
     @classmethod
     def for_tables(
@@ -56,14 +63,14 @@ class Request:
         controls: bool,
         whole: bool = False,
     ) -> Request:
-        """A request for tables that are at hand."""
+        """Return a request for tables that were read already."""
         filters = {key: list(values) for key, values in only.items()}
         jobs = plan(tables, seeds, filters, controls)
         return cls(tuple(tables), filters, controls, tuple(jobs), whole)
 
     @property
     def places(self) -> list[Place]:
-        """The cells that are meant, with their tables."""
+        """The selected cells, with their tables."""
         return selected(self.tables, self.only)
 
     @property
@@ -76,36 +83,28 @@ class Request:
         return found
 
     def cells_of(self, keys: Iterable[str]) -> int:
-        """How many cells some jobs, by their keys, belong to."""
+        """Return the number of cells that some jobs, by their keys, belong to."""
         wanted = set(keys)
         return sum(not wanted.isdisjoint(self._keys(place)) for place in self.places)
 
-    def stuck(self, stock: Stock) -> list[str]:
-        """Names of tables, asked for by name, of which nothing at all can be run here.
+    def blocked_tables(self, status: PlanStatus) -> list[str]:
+        """Return names of tables, asked for by name, of which nothing at all can be run here.
 
-        If all tables were asked for, it takes all of them to be stuck.
+        If all tables were asked for, none counts as blocked unless every one is.
         """
-        able = {planned.job.key for planned in (*stock.todo, *stock.done)}
+        able = {planned.job.key for planned in status.runnable}
         by_table: dict[str, set[str]] = {}
         for place in self.places:
             by_table.setdefault(place[0].name, set()).update(self._keys(place))
-        found = [name for name, keys in by_table.items() if able.isdisjoint(keys)]
-        return [] if self.whole and len(found) < len(by_table) else found
+        blocked = [name for name, keys in by_table.items() if able.isdisjoint(keys)]
+        return [] if self.whole and len(blocked) < len(by_table) else blocked
 
     def _keys(self, place: Place) -> set[str]:
         return {job.key for job in jobs_of(place[1], 1, self.controls)}
 
 
-KEYS: Final = ("dataset", "model", "row")
-
-Only = Mapping[str, Sequence[str]]
-"""What a cell's dataset, model or row has to be: any of the words of each key that is given."""
-
-Place = tuple[PaperTable, TableCell]
-
-
-def read_only(pairs: Iterable[str]) -> dict[str, list[str]]:
-    """Filters out of ``key=value``; a key that is given twice allows both values."""
+def read_filters(pairs: Iterable[str]) -> dict[str, list[str]]:
+    """Read filters of the form ``key=value``; a key that is given twice allows both values."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
@@ -119,7 +118,7 @@ def read_only(pairs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def selected(tables: Iterable[PaperTable], only: Only | None = None) -> list[Place]:
-    """The cells that are meant, with their tables, in the order of the tables.
+    """Return the cells that pass the filters, with their tables, in the order of the tables.
 
     Upper and lower case do not matter.
 
@@ -128,7 +127,7 @@ def selected(tables: Iterable[PaperTable], only: Only | None = None) -> list[Pla
     """
     places = [(table, cell) for table in tables for cell in table.cells]
     for key, values in (only or {}).items():
-        known = list(dict.fromkeys(word for _, cell in places if (word := _word(cell, key))))
+        known = list(dict.fromkeys(value for _, cell in places if (value := _value(cell, key))))
         unknown = [v for v in values if v.lower() not in {word.lower() for word in known}]
         if unknown:
             raise InputError(
@@ -138,17 +137,17 @@ def selected(tables: Iterable[PaperTable], only: Only | None = None) -> list[Pla
     left = places
     for key, values in (only or {}).items():
         words = {value.lower() for value in values}
-        before, left = left, [p for p in left if (_word(p[1], key) or "").lower() in words]
+        before, left = left, [p for p in left if (_value(p[1], key) or "").lower() in words]
         if not left:
-            there = dict.fromkeys(word for _, cell in before if (word := _word(cell, key)))
+            present = dict.fromkeys(value for _, cell in before if (value := _value(cell, key)))
             raise InputError(
                 f"Expected --only to leave a cell; with the other filters {key} is one of "
-                f"{', '.join(there) or 'nothing'}, and not {', '.join(values)}. Leave one out."
+                f"{', '.join(present) or 'nothing'}, and not {', '.join(values)}. Leave one out."
             )
     return left
 
 
-def _word(cell: TableCell, key: str) -> str | None:
+def _value(cell: TableCell, key: str) -> str | None:
     if key == "row":
         return cell.row
     if key == "dataset":
@@ -158,21 +157,18 @@ def _word(cell: TableCell, key: str) -> str | None:
     return None if cell.label is None else cell.label.partition(" + ")[0]
 
 
-CONTROLS = ("static", "constant")
-
-
 def plan(
     tables: Iterable[PaperTable],
     seeds: int | None = None,
     only: Only | None = None,
     controls: bool = False,
 ) -> list[Job]:
-    """The jobs that fill tables, each once, however many cells share it.
+    """Return the jobs that fill tables, each once, however many cells share it.
 
     Args:
-        tables: What to fill.
-        seeds: How many seeds, from 0; as many as each table asks for if not given.
-        only: Which cells, see :func:`~drgcn.studies.reproduce.plan.selected`.
+        tables: The tables.
+        seeds: Number of seeds, from 0; as many as each table asks for if not given.
+        only: Filters of cells, see :func:`selected`.
         controls: Run the static and the constant gate beside every cell with Dr, too.
 
     Raises:
@@ -191,14 +187,16 @@ def plan(
 
 
 def jobs_of(cell: TableCell, seeds: int, controls: bool = False) -> list[Job]:
-    """What one cell takes: its own job first; nothing if it has none."""
+    """Return the jobs of one cell, its own first; none if there is nothing to train."""
     if cell.job is None:
         return []
-    every = tuple(range(seeds))
-    return [Job(row, cell.job.normalize, every) for row in _rows(cell, controls)]
+    return [
+        Job(experiment, cell.job.normalize, tuple(range(seeds)))
+        for experiment in _experiments(cell, controls)
+    ]
 
 
-def _rows(cell: TableCell, controls: bool) -> Iterator[Experiment]:
+def _experiments(cell: TableCell, controls: bool) -> Iterator[Experiment]:
     assert cell.job is not None
     own = cell.job.experiment
     yield own

@@ -1,4 +1,4 @@
-"""One view of all jobs at once, with the time that is left."""
+"""Progress of all jobs of a plan at once, and a forecast of the time left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENOUGH = 0.01  # of the budget, seen from one look to another: less says little
 
 
 class JobClock:
-    """Notes when a job started and how far it was when.
+    """Start of a job, and the times at which shares of its epochs were done.
 
     Starting a process, reading data and a first epoch that compiles have a pace of their own, and
     a job may go on from a checkpoint. So the pace is taken between two looks at its epochs.
@@ -35,7 +35,7 @@ class JobClock:
         self._last: tuple[float, float] | None = None
 
     def moved(self, share: float, now: float) -> None:
-        """Notes the share of its epochs that is done."""
+        """Note the share of its epochs that is done."""
         if share > 0.0:
             self._first = self._first or (share, now)
             self._last = (share, now)
@@ -57,7 +57,7 @@ class JobClock:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of the time left.
+    """Estimate of the time left.
 
     Attributes:
         seconds: Seconds left.
@@ -74,7 +74,7 @@ class Forecast:
 
 
 class TimeLeft:
-    """Expects of a job what others of its kind took in this run.
+    """Forecast of the time left, from jobs of the same kind in this run.
 
     Costs only compare jobs of one kind: the budget of epochs says little of the time of a model
     that stops long before its end, and nothing of that of another model. So nothing is said of
@@ -98,7 +98,7 @@ class TimeLeft:
         self._took: dict[str, tuple[float, float]] = {}  # by kind: seconds, and their cost
 
     def moved(self, key: str, share: float | None, now: float) -> None:
-        """Notes the share of a job that is done by now; ``None`` if it was put back."""
+        """Note the share of a job that is done by now; ``None`` if it was put back."""
         if share is None:
             self._clocks.pop(key, None)
         else:
@@ -106,7 +106,7 @@ class TimeLeft:
         self._shares[key] = min(max(share or 0.0, 0.0), 1.0)
 
     def ended(self, key: str, seconds: float | None) -> None:
-        """Notes the end of a job, and what it took; ``None`` if it was not trained to its end."""
+        """Note the end of a job and its seconds; ``None`` if it was not trained to its end."""
         self._clocks.pop(key, None)
         self._shares[key] = 1.0
         self._todo.discard(key)
@@ -121,7 +121,7 @@ class TimeLeft:
         return sum(self._costs[k] * s for k, s in self._shares.items()) / whole if whole else 1.0
 
     def forecast(self, now: float) -> Forecast | None:
-        """What is left after now; ``None`` if nothing is, or as long as none of it was timed."""
+        """Estimate the time left; ``None`` if no job is left, or none of them was timed yet."""
         rates = self._rates()
         each = [self._left(key, rates, now) for key in self._todo]
         known = [seconds for seconds in each if seconds is not None]
@@ -132,7 +132,7 @@ class TimeLeft:
         return Forecast(max(sum(known) / at_once, max(known)), whole=len(known) == len(each))
 
     def _rates(self) -> dict[str, float]:
-        """Seconds per cost of each kind that was timed."""
+        """Return the seconds per cost of each kind that was timed."""
         rates = {kind: seconds / cost for kind, (seconds, cost) in self._took.items()}
         for key in self._steady & self._clocks.keys():
             pace = self._clocks[key].pace
@@ -155,7 +155,7 @@ class TimeLeft:
 
 
 def _kind(experiment: Experiment) -> str:
-    """Jobs of one kind do the same work in an epoch, and stop by the same rule."""
+    """Return the kind of a job: equal for the same work in an epoch and the same stopping rule."""
     batch = experiment.batch_size is not None
     return f"{experiment.model} {experiment.rule} {experiment.patience} {batch}"
 
@@ -165,7 +165,7 @@ def _uses_all_epochs(experiment: Experiment) -> bool:
 
 
 class ProgressView:
-    """Shows where a plan stands, on standard error.
+    """Progress bars of a plan on a terminal, or a line now and then elsewhere.
 
     Args:
         planned: The jobs to be run.
@@ -180,7 +180,7 @@ class ProgressView:
         self.every = every
         self.left = TimeLeft(planned)
         self.jobs, self.ended_jobs, self.failed_jobs = len(planned), 0, 0
-        self.said = time.monotonic()
+        self.printed_at = time.monotonic()
         self.running: dict[str, TaskID | None] = {}
         self.notes: set[str] = set()
         self.bars: Progress | None = None
@@ -209,7 +209,7 @@ class ProgressView:
             self.bars.stop()
 
     def moved(self, job: Job, share: float | None) -> None:
-        """Notes how far a job is; ``None`` if it was put back."""
+        """Note the share of a job that is done; ``None`` if it was put back."""
         self.left.moved(job.key, share, time.monotonic())
         if share is None:
             self._remove(job)
@@ -224,7 +224,7 @@ class ProgressView:
         self._show()
 
     def ended(self, report: JobReport) -> None:
-        """Notes the end of a job, and says it aloud if it failed."""
+        """Note the end of a job, and print its error if it failed."""
         trained = report.error is None and bool(report.trained)
         self.left.ended(report.job.key, report.seconds if trained else None)
         self._remove(report.job)
@@ -239,12 +239,12 @@ class ProgressView:
         self._show()
 
     def say(self, line: str) -> None:
-        """Prints a line above the bars."""
+        """Print a line above the bars."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     @property
     def words(self) -> str:
-        """Where things stand, in one line."""
+        """Jobs done, running and failed, and the time left, in one line."""
         words = f"{self.ended_jobs} of {self.jobs} jobs done, {len(self.running)} running"
         if self.failed_jobs:
             words += f", {self.failed_jobs} failed"
@@ -260,6 +260,6 @@ class ProgressView:
         now = time.monotonic()
         if self.bars is not None:
             self.bars.update(self.whole, completed=self.left.share, now=self.words)
-        elif now - self.said >= self.every:
-            self.said = now
+        elif now - self.printed_at >= self.every:
+            self.printed_at = now
             self.say(self.words)

@@ -1,4 +1,4 @@
-"""Jobs of a plan: done, to do, lacking data; what they cost and what they found."""
+"""Jobs of a plan held against the records: status, expected costs and results."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from drgcn.studies.paper.table import PaperTable, TableCell
 from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.studies.reproduce.jobs import Job
 
+Results = Mapping[str, Mapping[int, SeedResult]]
+"""Results of every job by its key, and then by seed."""
+
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job held against the records.
+    """A job of a plan, with the seeds that no record has.
 
     Attributes:
         job: The job.
         identity: The experiment on its very data, as records have it; ``None`` if the data
             could not be read.
         missing: Seeds that no record has.
-        cost: What they are expected to cost, see :class:`CostEstimate`.
-        reason: Why it cannot be run; ``None`` if it can.
+        cost: Expected cost of training them, see :class:`CostEstimate`.
+        reason: Reason why it cannot be run; ``None`` if it can.
     """
 
     job: Job
@@ -39,52 +42,56 @@ class PlannedJob:
 
 
 @dataclass(frozen=True)
-class Stock:
-    """The jobs of a plan, sorted by what is left to do.
+class PlanStatus:
+    """Jobs of a plan: done, to do, lacking data.
 
     Attributes:
         todo: Jobs with seeds to train, the costliest first: then parallel workers end together.
         done: Jobs of which all seeds are on record.
-        absent: Jobs whose data is not at hand, with the reason.
+        lacking_data: Jobs whose data is not at hand, with the reason.
     """
 
     todo: tuple[PlannedJob, ...]
     done: tuple[PlannedJob, ...]
-    absent: tuple[PlannedJob, ...]
+    lacking_data: tuple[PlannedJob, ...]
+
+    @property
+    def runnable(self) -> tuple[PlannedJob, ...]:
+        """Jobs whose data is at hand, done or not."""
+        return (*self.todo, *self.done)
 
     @property
     def recorded_seeds(self) -> int:
-        """How many of the seeds asked for are on record already."""
-        jobs = (*self.todo, *self.done)
-        return sum(len(planned.job.seeds) - len(planned.missing) for planned in jobs)
+        """Number of the seeds asked for that are on record already."""
+        return sum(len(planned.job.seeds) - len(planned.missing) for planned in self.runnable)
 
     @property
     def missing_seeds(self) -> int:
-        """How many are to be trained."""
+        """Number of seeds to be trained."""
         return sum(len(planned.missing) for planned in self.todo)
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why the data of a dataset is not at hand, and how to get it."""
-        return {p.job.experiment.dataset: p.reason or "" for p in self.absent}
+        """Reason why the data of each dataset is not at hand, and how to get it."""
+        return {p.job.experiment.dataset: p.reason or "" for p in self.lacking_data}
 
 
-def take_stock(
+def plan_status(
     jobs: Sequence[Job],
     records: Sequence[RunRecord],
     *,
     data_root: Path | None = None,
     offline: bool = False,
     reading: Callable[[str], None] = lambda dataset: None,
-) -> Stock:
-    """Holds jobs against records, by experiment and content of the data.
+) -> PlanStatus:
+    """Hold jobs against records, by experiment and content of the data.
 
-    The data of every job is read once: only its content says whether a record is of the same
-    data. Other trouble than files that are not there is left to the job, which will fail with it.
+    Every dataset is read once: only its content says whether a record is of the same data. Errors
+    other than missing files are left to the job, which will fail with them.
 
     Args:
         jobs: The plan.
-        records: What was run so far.
+        records: Records of earlier runs.
         data_root: Folder of the datasets.
         offline: Never download.
         reading: Told the name of each dataset before it is read.
@@ -96,7 +103,7 @@ def take_stock(
     facts: dict[tuple[str, str, str | None], dict[str, Any] | str | None] = {}
     todo: list[PlannedJob] = []
     done: list[PlannedJob] = []
-    absent: list[PlannedJob] = []
+    lacking_data: list[PlannedJob] = []
     for job in jobs:
         experiment = job.experiment
         source = (experiment.dataset, experiment.split, job.normalize)
@@ -105,21 +112,21 @@ def take_stock(
             facts[source] = _facts(job, data_root, offline)
         found = facts[source]
         if isinstance(found, str):
-            absent.append(PlannedJob(job, None, job.seeds, reason=found))
+            lacking_data.append(PlannedJob(job, None, job.seeds, reason=found))
         elif found is None:
             todo.append(PlannedJob(job, None, job.seeds))
         else:
             identity = experiment.identity(found["content_hash"])
-            there = known.get(identity, set())
-            missing = tuple(seed for seed in job.seeds if seed not in there)
+            recorded = known.get(identity, set())
+            missing = tuple(seed for seed in job.seeds if seed not in recorded)
             cost = costs.of(experiment, graph_size(found), len(missing))
             (todo if missing else done).append(PlannedJob(job, identity, missing, cost))
     todo.sort(key=lambda planned: -planned.cost)
-    return Stock(tuple(todo), tuple(done), tuple(absent))
+    return PlanStatus(tuple(todo), tuple(done), tuple(lacking_data))
 
 
 def _facts(job: Job, root: Path | None, offline: bool) -> dict[str, Any] | str | None:
-    """What the data says of itself; words if it is not at hand; nothing if it is damaged."""
+    """Return facts about the data; a sentence if files are missing; ``None`` if it is damaged."""
     experiment = job.experiment
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrgcnWarning)  # the job will say it
@@ -141,7 +148,7 @@ def _facts(job: Job, root: Path | None, offline: bool) -> dict[str, Any] | str |
 
 
 class CostEstimate:
-    """Expects of a job what records say of its like.
+    """Expected cost of a job, from records of similar ones.
 
     The nearest records that there are decide: those of the same model on the same split with
     the same budget, else those of the same model, else all; the latter two by epochs and by size
@@ -149,7 +156,7 @@ class CostEstimate:
     jobs in order and to compare those of one model; it is no promise of seconds.
 
     Args:
-        records: What was run so far.
+        records: Records of earlier runs.
     """
 
     def __init__(self, records: Iterable[RunRecord]) -> None:
@@ -164,7 +171,7 @@ class CostEstimate:
                     self._rates.setdefault(key, []).append(seconds / work)
 
     def of(self, experiment: Experiment, size: int, seeds: int) -> float:
-        """The cost of training some seeds on a graph of a size, see :func:`graph_size`."""
+        """Return the cost of training some seeds on a graph of a size, see :func:`graph_size`."""
         alike = self._alike.get(_kind(experiment))
         if alike:
             return seeds * median(alike)
@@ -173,7 +180,7 @@ class CostEstimate:
 
 
 def graph_size(facts: dict[str, int]) -> int:
-    """Nodes and edges together, from what a record or a dataset says of itself."""
+    """Return the number of nodes and edges, from the facts of a record or a dataset."""
     return int(facts.get("nodes", 0)) + int(facts.get("edges", 0))
 
 
@@ -181,10 +188,8 @@ def _kind(experiment: Experiment) -> tuple[str, str, str, int]:
     return (experiment.dataset, experiment.split, experiment.model, experiment.epochs)
 
 
-def results_of(
-    planned: Iterable[PlannedJob], records: Iterable[RunRecord]
-) -> dict[str, dict[int, SeedResult]]:
-    """Results by job and seed: only of the very experiment and data, and of seeds asked for."""
+def results_of(planned: Iterable[PlannedJob], records: Iterable[RunRecord]) -> Results:
+    """Return results by job and seed, of the very experiment and data, and of seeds asked for."""
     by_identity: dict[str, dict[int, SeedResult]] = {}
     for record in records:
         by_identity.setdefault(record.identity, {}).update(record.seeds)
@@ -195,15 +200,11 @@ def results_of(
     return found
 
 
-Results = Mapping[str, Mapping[int, SeedResult]]
-"""Results of every job by its key, and then by seed."""
-
-
 def filled_cells(table: PaperTable, results: Results) -> dict[tuple[str, str], str]:
-    """What our records say of the cells of a table, in words, by row and column.
+    """Return the recorded results of the cells of a table, in words, by row and column.
 
-    Cells without a result are left out. Times are for a report to tell: they depend on
-    hardware and on what ran beside.
+    Cells without a result are left out. Times are left to the report: they depend on hardware and
+    on what ran beside.
     """
     found = {}
     for cell in table.cells:

@@ -1,4 +1,4 @@
-"""Runs what is to be done of a plan by some backend, and keeps account of it."""
+"""Runs the open jobs of a plan on a backend, and records failures and the run as a whole."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from drgcn.studies.reproduce.jobs import (
 )
 from drgcn.studies.reproduce.plan import Request
 from drgcn.studies.reproduce.progress import ProgressView
-from drgcn.studies.reproduce.status import Stock
+from drgcn.studies.reproduce.status import PlanStatus
 
 
 def run_suite(
-    stock: Stock,
+    status: PlanStatus,
     out: Path,
     run_jobs: RunJobs,
     *,
@@ -35,18 +35,18 @@ def run_suite(
     data_root: Path | None = None,
     device: str = "cpu",
 ) -> tuple[list[JobReport], Ending]:
-    """Runs jobs to their end, to a full disk, or to Ctrl-C.
+    """Run jobs to their end, to a full disk, or to Ctrl-C.
 
     A job that fails is recorded under ``out/failures`` and the rest goes on; one that succeeds
     clears an earlier failure of its own.
 
     Returns:
-        Reports of the jobs that have ended, and how it came to an end.
+        Reports of the jobs that have ended, and the ending of the whole.
     """
     reports: list[JobReport] = []
-    for planned in stock.done:
+    for planned in status.done:
         clear_failure(planned.job, out)
-    jobs = [planned.job for planned in stock.todo]
+    jobs = [planned.job for planned in status.todo]
     try:
         # Closed at once, however this ends: a backend stops its workers then.
         running = run_jobs(jobs, out, data_root=data_root, device=device, watch=view.moved)
@@ -56,7 +56,7 @@ def run_suite(
                 view.ended(report)
                 if report.disk_full:
                     return reports, "disk full"
-                _keep_account(report, out, device)
+                _record_failure(report, out, device)
     except KeyboardInterrupt:
         return reports, "interrupted"
     except OSError as error:
@@ -67,7 +67,7 @@ def run_suite(
 
 
 def where_it_ran(device: str) -> dict[str, Any]:
-    """Versions and hardware, without what is this process's own and not its workers'."""
+    """Return versions and hardware, without what is this process's own and not its workers'."""
     found: dict[str, Any]
     if device.startswith("cuda") and not torch.cuda.is_available():  # it is the cluster's
         found = environment(torch.device("cpu")) | {"device": "GPUs of a cluster"}
@@ -76,7 +76,7 @@ def where_it_ran(device: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "threads"}
 
 
-def _keep_account(report: JobReport, out: Path, device: str) -> None:
+def _record_failure(report: JobReport, out: Path, device: str) -> None:
     if report.error is None:
         clear_failure(report.job, out)
         return
@@ -91,10 +91,10 @@ class _Runner(Protocol):
     def threads_each(self) -> int: ...
 
 
-def account(
+def suite_record(
     request: Request,
     runner: _Runner,
-    stock: Stock,
+    status: PlanStatus,
     reports: Sequence[JobReport],
     ending: Ending,
     *,
@@ -102,15 +102,15 @@ def account(
     wall: float,
     device: str,
 ) -> SuiteRecord:
-    """The record of a run.
+    """Return the record of a run.
 
     Args:
-        request: What was asked for.
-        runner: Who ran it.
-        stock: What was there and what was missing at the start.
-        reports: How jobs ended.
-        ending: How all of it ended.
-        started: When it started.
+        request: The tables and jobs asked for.
+        runner: The backend.
+        status: Jobs done and to do at the start.
+        reports: Reports of the jobs that have ended.
+        ending: Ending of the whole.
+        started: Time of the start.
         wall: Seconds from then to the end.
         device: Where jobs trained.
     """
@@ -131,6 +131,6 @@ def account(
         failed=sum(report.error is not None for report in reports),
         cells=request.cells_of(report.job.key for report in trained),
         seeds_trained=sum(len(report.trained) for report in trained),
-        seeds_recorded=stock.recorded_seeds,
+        seeds_recorded=status.recorded_seeds,
         environment=where_it_ran(device),
     )

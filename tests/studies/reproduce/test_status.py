@@ -1,3 +1,5 @@
+"""Jobs of a plan: done, to do, lacking data; and their costs."""
+
 from dataclasses import replace
 
 import pytest
@@ -6,7 +8,7 @@ from drgcn.data import load
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.backend import run_job
 from drgcn.studies.reproduce.jobs import Job
-from drgcn.studies.reproduce.status import CostEstimate, results_of, take_stock
+from drgcn.studies.reproduce.status import CostEstimate, plan_status, results_of
 
 from .small_plan import experiment
 
@@ -21,48 +23,48 @@ def some(tmp_path_factory):
 
 def test_seeds_on_record_are_counted_and_not_missing(some):
     job = Job(experiment(epochs=3), "standard", (0, 1, 2, 3))
-    stock = take_stock([job], some)
-    (planned,) = stock.todo
+    status = plan_status([job], some)
+    (planned,) = status.todo
     assert planned.missing == (1, 3)
-    assert (stock.recorded_seeds, stock.missing_seeds) == (2, 2)
-    whole = take_stock([replace(job, seeds=(0, 2))], some)
+    assert (status.recorded_seeds, status.missing_seeds) == (2, 2)
+    whole = plan_status([replace(job, seeds=(0, 2))], some)
     assert (whole.todo, len(whole.done)) == ((), 1)
 
 
 def test_records_of_another_setting_scaling_or_content_do_not_count(some):
     job = Job(experiment(epochs=3), "standard", (0,))
-    assert not take_stock([job], some).todo
+    assert not plan_status([job], some).todo
     for other in (
         replace(job, experiment=experiment(epochs=4)),
         replace(job, experiment=experiment(epochs=3, options={"bias": True})),
         replace(job, normalize="row"),
     ):
-        assert take_stock([other], some).todo[0].missing == (0,)
+        assert plan_status([other], some).todo[0].missing == (0,)
     changed = [replace(r, data={**r.data, "content_hash": "other"}) for r in some]
-    assert take_stock([job], changed).todo[0].missing == (0,)
+    assert plan_status([job], changed).todo[0].missing == (0,)
 
 
 def test_results_are_those_of_the_very_experiment_data_and_seeds(some):
     job = Job(experiment(epochs=3), "standard", (0, 1))
     changed = [replace(r, data={**r.data, "content_hash": "other"}) for r in some]
-    stock = take_stock([job], some)
-    assert results_of(stock.todo, [*changed, *some]) == {job.key: {0: some[0].seeds[0]}}
-    assert results_of(stock.todo, changed) == {job.key: {}}
+    status = plan_status([job], some)
+    assert results_of(status.todo, [*changed, *some]) == {job.key: {0: some[0].seeds[0]}}
+    assert results_of(status.todo, changed) == {job.key: {}}
 
 
 def test_data_that_is_not_at_hand_is_named_with_the_way_to_get_it(tmp_path):
     jobs = [Job(experiment("wine"), None, (0,))]
     jobs += [Job(replace(experiment("reddit"), split="full"), "row", (0,))]
-    stock = take_stock(jobs, [], data_root=tmp_path, offline=True)
-    assert [p.job for p in stock.todo] == jobs[:1]
-    assert [p.job for p in stock.absent] == jobs[1:]
-    assert "https://github.com/GraphSAINT" in stock.reasons["reddit"]
-    assert stock.missing_seeds == 1
+    status = plan_status(jobs, [], data_root=tmp_path, offline=True)
+    assert [p.job for p in status.todo] == jobs[:1]
+    assert [p.job for p in status.lacking_data] == jobs[1:]
+    assert "https://github.com/GraphSAINT" in status.reasons["reddit"]
+    assert status.missing_seeds == 1
 
 
 def test_other_trouble_with_data_is_left_to_the_job():
     job = Job(replace(experiment(), split="odd"), None, (0, 1))
-    (planned,) = take_stock([job], []).todo
+    (planned,) = plan_status([job], []).todo
     assert (planned.identity, planned.missing) == (None, (0, 1))
 
 
@@ -70,7 +72,7 @@ def test_the_costly_come_first():
     small, large = experiment("wine", epochs=10), experiment("planted", epochs=10)
     longer = experiment("wine", epochs=1000)
     jobs = [Job(e, None, (0, 1)) for e in (small, large, longer)]
-    found = [p.job.experiment for p in take_stock(jobs, []).todo]
+    found = [p.job.experiment for p in plan_status(jobs, []).todo]
     facts = {e.dataset: load(e.dataset).dataset for e in (small, large)}
     sizes = {name: info.nodes + info.edges for name, info in facts.items()}
     assert found == sorted((small, large, longer), key=lambda e: -e.epochs * sizes[e.dataset])

@@ -1,15 +1,34 @@
+"""Runs of an experiment: its model built, seeds trained, results recorded."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
-from drgcn.errors import DrgcnWarning
-from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.nn import (
+    ASGCN,
+    GAT,
+    GCN,
+    LGCN,
+    MLP,
+    ChebNet,
+    FastGCN,
+    GeniePath,
+    GraphSAGE,
+    MixHop,
+    SparseMatrix,
+    normalized_adjacency,
+)
 from drgcn.nn.graph import NodeGroups
-from drgcn.stability import stability_k
+from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies import run as runner
 from drgcn.studies.experiment import MODELS, Experiment, recipe
 from drgcn.studies.records import RunRecord, load_records
-from drgcn.studies.run import layer_states, run
+from drgcn.studies.run import build, layer_states, run
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 
 from ..training.graphs import FEATURES, several
@@ -48,9 +67,12 @@ def test_another_experiment_or_other_data_is_trained(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(("reweight", "layers"), [(None, 0), ("dr", 2), ("static", 2)])
-def test_k_is_recorded_for_every_gated_layer(tiny, tmp_path, reweight, layers):
-    outcome = run(experiment(reweight=reweight), tiny, [0], tmp_path)
-    assert len(outcome.seeds[0].k) == layers
+def test_k_and_saturation_are_recorded_for_every_gated_layer(tiny, tmp_path, reweight, layers):
+    result = run(experiment(reweight=reweight), tiny, [0], tmp_path).seeds[0]
+    (record,) = load_records(tmp_path)
+    assert record.seeds[0] == result
+    assert len(result.k) == len(result.saturation) == layers
+    assert all(0 <= share <= 1 for share in result.saturation)
 
 
 def test_a_constant_gate_has_k_one(tiny, tmp_path):
@@ -200,8 +222,9 @@ def test_settings_of_an_experiment_reach_the_training(tiny, tmp_path, monkeypatc
 # Models that sample
 
 
-@pytest.mark.parametrize("reweight", [None, "dr"])
-@pytest.mark.parametrize("model", ["graphsage", "fastgcn", "asgcn"])
+@pytest.mark.parametrize(
+    ("model", "reweight"), [("graphsage", None), ("fastgcn", "dr"), ("asgcn", "dr")]
+)
 def test_a_record_of_a_model_that_samples_is_read_again(tiny, tmp_path, model, reweight):
     e = recipe("planted", "random", model, reweight=reweight, epochs=4, batch_size=8)
     outcome = run(e, tiny, [0, 3], tmp_path)
@@ -252,3 +275,147 @@ def test_batches_and_what_is_seen_reach_the_training(tiny, tmp_path, monkeypatch
     assert (seen["batch_size"], seen["inductive"]) == (7, "apart")
     run(recipe("planted", "random", epochs=2, inductive="train"), tiny, [0], tmp_path)
     assert (seen["batch_size"], seen["inductive"]) == (None, "train")
+
+
+# Gates of the layers
+
+
+def test_one_forward_pass_gives_k_saturation_and_gate(tiny):
+    model = GCN(64, 8, 4, reweight="dr").eval()
+    inputs = model.prepare(tiny)
+    passes = []
+    model.inputs[0].register_forward_hook(lambda *_: passes.append(1))
+    found = layer_states(model, inputs)
+    assert len(passes) == 1
+    layers = list(model.layers(tiny.x, tiny.edge_index))
+    assert len(found) == len(layers) == 2
+    for state, (x, s, _) in zip(found, layers, strict=True):
+        assert state.k == pytest.approx(stability_k(x, s), abs=1e-4)
+        assert state.saturation == pytest.approx(gate_saturation(s), abs=1e-4)
+        torch.testing.assert_close(state.s, s.detach())
+        assert not state.s.requires_grad
+
+
+# Models built
+
+
+# Widths of the datasets: features and classes.
+SHAPES = {
+    **{"cora": (1433, 7), "citeseer": (3703, 6), "pubmed": (500, 3), "corar": (302, 7)},
+    **{"citeseerr": (768, 6), "ppi": (50, 121), "wine": (13, 3), "digits": (64, 10)},
+    **{"planted": (32, 4), "twitch": (128, 2), "mine": (5, 11), "reddit": (602, 41)},
+}
+CLASSES = {
+    **{"gcn": GCN, "gat": GAT, "mixhop": MixHop, "chebyshev": ChebNet, "mlp": MLP},
+    **{"lgcn": LGCN, "geniepath": GeniePath},
+    **{"graphsage": GraphSAGE, "fastgcn": FastGCN, "asgcn": ASGCN},
+}
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def graph(dataset):
+    features, classes = SHAPES[dataset]
+    info = SimpleNamespace(classes=classes)
+    return Data(x=torch.eye(3, features), edge_index=EDGES, dataset=info)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_builds_for_its_recipe(model):
+    for dataset in SHAPES:
+        for split in ("public", "full"):
+            expect_built(recipe(dataset, split, model, reweight="dr"), graph(dataset))
+    for gate in (None, "static", "constant"):
+        expect_built(recipe("cora", "public", model, reweight=gate), graph("cora"))
+
+
+def expect_built(experiment, data):
+    made = build(experiment, data)
+    assert type(made) is CLASSES[experiment.model]
+    assert (made.inputs[0].gate is None) == (experiment.reweight is None)
+    assert sum(1 for _ in made.layers(*made.prepare(data))) == len(made.inputs)
+    assert made(*made.prepare(data)).shape == (3, data.dataset.classes)
+
+
+def test_settings_reach_the_model():
+    data = graph("cora")
+    gat = build(recipe("pubmed", "public", "gat", norm="layer", num_layers=3), data)
+    assert [conv.heads for conv in gat.convs] == [8, 8, 8]
+    assert all(conv.dropout == 0.6 for conv in gat.convs)
+    assert all(isinstance(enter.norm, torch.nn.LayerNorm) for enter in gat.inputs)
+    gcn = build(recipe("cora", "full", pre_activation=True, hidden_channels=9, dropout=0.1), data)
+    assert (gcn.pre_activation, gcn.dropout) == (True, 0.1)
+    assert gcn.convs[0].weight.shape == (1433, 9)
+    mixhop = build(recipe("cora", "full", "mixhop"), data)
+    assert mixhop.convs[0].out_channels == (24, 18, 18)
+    assert mixhop.readout.out_channels == (0, 7, 7)
+    assert (mixhop.dropout, mixhop.hidden_dropout, mixhop.binarize) == (0.5, 0.9, True)
+    cheb = build(recipe("cora", "public", "chebyshev"), data)
+    assert cheb.convs[0].weight.numel() == 3 * 1433 * 16  # orders 0 to 2
+    lgcn = build(recipe("cora", "public", "lgcn"), data)
+    assert [(conv.in_channels, conv.out_channels, conv.k) for conv in lgcn.convs] == [
+        *((32, 8, 8), (40, 8, 8))
+    ]
+    assert (lgcn.dropout, lgcn.convs[1].dropout) == (0.84, 0.84)
+    genie = build(recipe("ppi", "published", "geniepath"), data)
+    assert (len(genie.paths), genie.paths[0].out_channels, genie.lazy) == (4, 256, False)
+
+
+def test_pre_activation_is_for_gcn_alone():
+    for model in set(MODELS) - {"gcn"}:
+        with pytest.raises(InputError, match=f"pre-activation with gcn alone; found {model}"):
+            build(recipe("cora", "public", model, pre_activation=True), graph("cora"))
+
+
+def test_mixhop_takes_no_norm():
+    with pytest.raises(InputError, match="no norm with mixhop"):
+        build(recipe("cora", "public", "mixhop", norm="layer"), graph("cora"))
+
+
+def test_an_option_cannot_make_a_row_into_another():
+    for name in ("reweight", "norm", "pre_activation"):
+        e = recipe("cora", "public", options={name: None})
+        with pytest.raises(InputError, match=f"Expected {name} as a setting of its own"):
+            build(e, graph("cora"))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("gcn", {"heads": 8}, "found heads=8."),
+        ("gcn", {"in_channels": 4}, "found in_channels=4."),
+        ("gat", {"heads": 5}, "multiple of its 5 heads"),
+        ("mixhop", {"hidden_channels": 8}, "one width per power"),
+        ("chebyshev", {"K": -1}, "order K >= 0"),
+        ("lgcn", {"k": 0}, "k >= 1; found 0"),
+        ("geniepath", {"heads": 2}, "dropout, hidden_channels, lazy, num_layers"),
+        ("graphsage", {"fan_outs": [10]}, "one fan-out per layer, 2; found [10]"),
+        ("fastgcn", {"sampler": "uniform"}, "'importance' or 'layer-dependent'"),
+        ("asgcn", {"form": "sampled"}, "the form 'adapt' or 'mix'"),
+    ],
+)
+def test_arguments_a_model_does_not_take_are_one_clear_error(model, options, words):
+    usual = recipe("cora", "public", model)
+    wrong = replace(usual, options={**usual.options, **options})
+    with pytest.raises(
+        InputError, match=f"Expected arguments that {CLASSES[model].__name__}"
+    ) as e:
+        build(wrong, graph("cora"))
+    assert words in str(e.value)
+
+
+@pytest.mark.parametrize(("model", "option"), [("asgcn", "count"), ("gat", "out_heads")])
+def test_options_of_the_recipe_are_not_held_against_the_user(model, option):
+    usual = recipe("cora", "public", model, options={})
+    options = {**recipe("cora", "public", model).options, option: -3}
+    with pytest.raises(InputError) as e:
+        build(replace(usual, options=options), graph("cora"))
+    takes, found, own = str(e.value).partition(f"; found {option}=-3. ")
+    assert takes == f"Expected arguments that {CLASSES[model].__name__} takes"
+    assert found
+    assert f"{option} >= 1; found -3" in own
+
+
+def test_nothing_is_said_of_options_if_none_was_given():
+    usual = recipe("cora", "public", "gat")
+    with pytest.raises(InputError, match=r"^Expected arguments that GAT takes\. .*8 heads"):
+        build(replace(usual, hidden_channels=30), graph("cora"))

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.ray_cluster import RayShare
+from drgcn.errors import InputError
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce import backend as job_module
-from drgcn.studies.reproduce import ray as ray_board
+from drgcn.studies.reproduce import backend
+from drgcn.studies.reproduce import ray as ray_module
 from drgcn.studies.reproduce.jobs import Job, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
-from drgcn.studies.reproduce.ray import RayRunner, run_on_node
-from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.ray import RayRunner, run_on_node, store_record
+from drgcn.studies.reproduce.status import plan_status
 from drgcn.studies.reproduce.suite import run_suite
 from drgcn.studies.run import run
 
@@ -103,10 +103,10 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(runner, tmp_path):
     good = Job(experiment(epochs=2), None, (0,))
     bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))
     nowhere = Job(experiment("cora", epochs=2), None, (0,))
-    stock = take_stock([bad, good], [])
-    stock = replace(stock, todo=(*stock.todo, replace(stock.todo[0], job=nowhere)))
-    with ProgressView(stock.todo) as view:
-        reports, ending = run_suite(stock, tmp_path, runner, view=view)
+    status = plan_status([bad, good], [])
+    status = replace(status, todo=(*status.todo, replace(status.todo[0], job=nowhere)))
+    with ProgressView(status.todo) as view:
+        reports, ending = run_suite(status, tmp_path, runner, view=view)
     assert ending == "finished"
     assert len(reports) == 3
     assert len(load_records(tmp_path)) == 1
@@ -122,9 +122,9 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(runner, tmp_path):
 def dying(marker, deaths):
     """A task whose process kills itself in the middle of a job, a number of times in all."""
     # Sent as they are, and not found by name: nodes need not have these tests.
-    whole, train, module = run_on_node, run, job_module
+    whole, train, module = run_on_node, run, backend
 
-    def task(errand, tell):
+    def task(remote, report_share):
         def die(now):
             if now.epochs_done * 2 >= now.epochs_in_all:
                 for number in range(deaths):
@@ -139,7 +139,7 @@ def dying(marker, deaths):
 
         module.run = train_and_die
         try:
-            return whole(errand, tell)
+            return whole(remote, report_share)
         finally:
             module.run = train
 
@@ -178,16 +178,16 @@ def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrup
     out, marker = tmp_path / "out", tmp_path / "stuck"
     whole = run_on_node
 
-    def sticking(errand, tell):
+    def sticking(remote, report_share):
         """The first job to come here stays until its node is gone."""
         import ray
 
-        tell(0.0)
+        report_share(0.0)
         try:
             with open(marker, "x") as file:
                 file.write(ray.get_runtime_context().get_node_id())
         except FileExistsError:
-            return whole(errand, tell)
+            return whole(remote, report_share)
         time.sleep(600)
 
     removed = []
@@ -232,17 +232,17 @@ def test_a_job_keeps_its_cpu_while_it_notes_its_start(runner, tmp_path, monkeypa
 
         return Board
 
-    def timed(errand, tell):
+    def timed(remote, report_share):
         from drgcn.studies.reproduce.jobs import JobReport
-        from drgcn.studies.reproduce.ray import Delivery
+        from drgcn.studies.reproduce.ray import RemoteResult
 
         start = time.time()
-        (seen / errand.job.key).touch()
-        tell(0.0)
-        return Delivery(JobReport(errand.job, notes=(f"{start} {time.time()}",)))
+        (seen / remote.job.key).touch()
+        report_share(0.0)
+        return RemoteResult(JobReport(remote.job, notes=(f"{start} {time.time()}",)))
 
-    monkeypatch.setattr(ray_board, "_board_class", slow_board)
-    monkeypatch.setattr(ray_board, "_ANSWER", 20.0)
+    monkeypatch.setattr(ray_module, "_board_class", slow_board)
+    monkeypatch.setattr(ray_module, "_ANSWER", 20.0)
     jobs = [Job(experiment(epochs=n), None, (0,)) for n in (1, 2, 3)]
     notes = [r.notes[0].split() for r in replace(runner, task=timed)(jobs, tmp_path / "out")]
     starts, ends = (sorted(map(float, times)) for times in zip(*notes, strict=True))
@@ -257,10 +257,10 @@ def test_an_interruption_cancels_what_runs_and_what_waits(runner, tmp_path):
     def interrupt(job, share):
         raise KeyboardInterrupt
 
-    stock = take_stock(jobs, [])
-    view = ProgressView(stock.todo)
+    status = plan_status(jobs, [])
+    view = ProgressView(status.todo)
     view.moved = interrupt
-    assert run_suite(stock, tmp_path, runner, view=view) == ([], "interrupted")
+    assert run_suite(status, tmp_path, runner, view=view) == ([], "interrupted")
     assert list(tmp_path.rglob("*.partial")) == []
     # Both CPUs are free again: other jobs find room.
     (report,) = runner([Job(experiment(epochs=2), None, (0,))], tmp_path)
@@ -291,14 +291,41 @@ def test_a_killed_driver_leaves_its_records_and_the_next_goes_on(
     assert {path: path.read_bytes() for path in written} == written
 
 
-def test_room_is_counted_by_node():
-    nodes = [
-        {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}},
-        {"Alive": True, "Resources": {"CPU": 3.0}},
-        {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0}},
-    ]
-    assert RayShare(2, 0.0).room(nodes) == 4 + 1
-    assert RayShare(2, 1.0).room(nodes) == 2
-    assert RayShare(1, 1 / 3).room(nodes) == 6
-    assert RayShare(4, 1 / 3).room(nodes) == 2
-    assert RayShare(16, 0.0).room(nodes) == 0
+def test_another_device_is_refused():
+    with pytest.raises(InputError, match="Expected --device cpu, cuda or auto on Ray"):
+        RayRunner.at("local", device="mps")
+
+
+# Records that nodes send
+
+
+def test_a_record_arrives_as_it_was_sent_and_only_once(make_record, tmp_path):
+    record = make_record([0.8, 0.9])
+    path = store_record(record.dumps(), tmp_path)
+    assert path == tmp_path / record.file_name
+    assert path.read_text() == record.dumps()
+    assert store_record(record.dumps(), tmp_path) is None
+    assert list(tmp_path.glob("*.json")) == [path]
+
+
+def test_only_seeds_that_no_record_has_are_added(make_record, tmp_path):
+    first, more = make_record([0.8, 0.9], first_seed=1), make_record([0.1, 0.1, 0.1, 0.1])
+    store_record(first.dumps(), tmp_path)
+    store_record(more.dumps(), tmp_path)
+    found = {seed: facts[-1].test_accuracy for (_, seed), facts in without_times(tmp_path).items()}
+    assert found == {0: 0.1, 1: 0.8, 2: 0.9, 3: 0.1}
+
+
+def test_a_damaged_file_of_the_same_name_is_left_alone(make_record, tmp_path):
+    record = make_record([0.8])
+    (tmp_path / record.file_name).write_text("half")
+    with pytest.warns(match="damaged"):
+        path = store_record(record.dumps(), tmp_path)
+    assert path.name.endswith("-2.json")
+    assert (tmp_path / record.file_name).read_text() == "half"
+
+
+def test_what_is_no_record_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Expected a run record; what a node sent is none"):
+        store_record("{}", tmp_path)
+    assert load_records(tmp_path) == []

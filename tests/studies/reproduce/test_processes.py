@@ -1,14 +1,17 @@
+"""The process runner: the same records for any number of workers, and when one dies."""
+
 import multiprocessing
 from dataclasses import replace
 
 import pytest
 
+from drgcn._processes import available_cores
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.backend import attempt
 from drgcn.studies.reproduce.jobs import Job, clear_failure, failure_path, failures_in
-from drgcn.studies.reproduce.processes import ProcessRunner, cores
+from drgcn.studies.reproduce.processes import JobQueue, ProcessRunner
 from drgcn.studies.reproduce.progress import ProgressView
-from drgcn.studies.reproduce.status import take_stock
+from drgcn.studies.reproduce.status import plan_status
 from drgcn.studies.reproduce.suite import run_suite
 
 from .small_plan import experiment, small_jobs, without_times
@@ -36,7 +39,7 @@ def test_records_are_the_same_whatever_the_number_of_workers(make, tmp_path, uni
 
 
 def test_threads_are_shared_out():
-    assert ProcessRunner(1).threads_each == cores()
+    assert ProcessRunner(1).threads_each == available_cores()
     assert ProcessRunner(1000).threads_each == 1
     assert ProcessRunner(2, threads=3).threads_each == 3
 
@@ -44,9 +47,9 @@ def test_threads_are_shared_out():
 def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
     good = Job(experiment(epochs=2), None, (0,))
     bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))
-    stock = take_stock([bad, good], [])
-    with ProgressView(stock.todo) as view:
-        reports, ending = run_suite(stock, tmp_path, runner(threads=3), view=view)
+    status = plan_status([bad, good], [])
+    with ProgressView(status.todo) as view:
+        reports, ending = run_suite(status, tmp_path, runner(threads=3), view=view)
     assert ending == "finished"
     assert {r.job.key: r.error is None for r in reports} == {bad.key: False, good.key: True}
     (record,) = load_records(tmp_path)
@@ -84,10 +87,10 @@ def test_an_interruption_ends_the_workers(tmp_path):
     def interrupt(job, share):
         raise KeyboardInterrupt
 
-    stock = take_stock([Job(experiment(epochs=2000), None, (0,))], [])
-    view = ProgressView(stock.todo)
+    status = plan_status([Job(experiment(epochs=2000), None, (0,))], [])
+    view = ProgressView(status.todo)
     view.moved = interrupt
-    assert run_suite(stock, tmp_path, runner(), view=view) == ([], "interrupted")
+    assert run_suite(status, tmp_path, runner(), view=view) == ([], "interrupted")
     assert not multiprocessing.active_children()
     assert not list(tmp_path.rglob("*.partial"))
 
@@ -103,6 +106,45 @@ def test_a_success_or_a_complete_record_clears_an_earlier_failure(tmp_path):
         wanted = replace(job, seeds=seeds)
         failure_path(wanted, tmp_path).parent.mkdir(exist_ok=True)
         failure_path(wanted, tmp_path).write_text("{}")
-        stock = take_stock([wanted], load_records(tmp_path))
-        run_suite(stock, tmp_path, in_this_process, view=ProgressView(stock.todo))
+        status = plan_status([wanted], load_records(tmp_path))
+        run_suite(status, tmp_path, in_this_process, view=ProgressView(status.todo))
         assert not failure_path(wanted, tmp_path).exists()
+
+
+# The queue
+
+
+def jobs(number):
+    return [Job(experiment(epochs=n + 1), None, (0,)) for n in range(number)]
+
+
+def test_first_those_given_then_the_busy_then_the_unlucky_alone():
+    a, b, c = jobs(3)
+    queue = JobQueue([a, b, c])
+    first = queue.next([])
+    second = queue.next([first])
+    assert (first.job, second.job) == (a, b)
+    assert first.patience == 0
+    queue.try_again(first)
+    queue.put_back(second)
+    third = queue.next([])
+    assert third.job == c
+    waiting = queue.next([third])
+    assert waiting.job == b
+    assert waiting.patience > 0
+    assert queue.next([third]) is None
+    assert len(queue) == 1
+    last = queue.next([])
+    assert (last.job, last.attempt, last.alone) == (a, 2, True)
+    assert not queue
+    queue.put_back(waiting)
+    assert queue.next([last]) is None
+
+
+def test_an_unlucky_job_that_is_busy_stays_alone():
+    (a,) = jobs(1)
+    queue = JobQueue([a])
+    queue.try_again(queue.next([]))
+    queue.put_back(queue.next([]))
+    queued = queue.next([])
+    assert (queued.attempt, queued.alone) == (2, True)

@@ -1,0 +1,209 @@
+"""Files and folders written whole or not at all, locks, and errors of the system."""
+
+import errno
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from drgcn._io import (
+    LockedError,
+    disk_is_full,
+    explain_system_error,
+    lock,
+    replacing,
+    whole_folder,
+    write_once,
+    write_whole,
+)
+from drgcn.errors import InputError
+
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refuse_to_sync(monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+# Files and folders
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "a" / "file"
+    assert write_whole(path, "first") == path
+    write_whole(path, b"second")
+    assert path.read_text() == "second"
+    assert names(path.parent) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_goes_wrong_leaves_a_file_as_it_was(tmp_path, error):
+    path = write_whole(tmp_path / "file", "old")
+
+    def write_half():
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("write", [write_whole, write_once])
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, write):
+    refuse_to_sync(monkeypatch)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "file", "text")
+    assert names(tmp_path) == []
+
+
+def test_a_file_is_written_once(tmp_path):
+    path = write_once(tmp_path / "a" / "file", "first")
+    with pytest.raises(FileExistsError):
+        write_once(path, "second")
+    assert path.read_text() == "first"
+    assert names(path.parent) == ["file"]
+
+
+def test_a_folder_appears_when_it_is_filled(tmp_path):
+    left = tmp_path / ".n[e]w.partial-abc"  # of a process that was killed
+    left.mkdir()
+    with whole_folder(tmp_path / "n[e]w") as partial:
+        (partial / "a").write_text("a")
+        assert not left.exists()
+        assert not (tmp_path / "n[e]w").exists()
+    assert names(tmp_path) == ["n[e]w"]
+    assert (tmp_path / "n[e]w").stat().st_mode & 0o777 == partial_mode()
+    with (
+        pytest.raises(InputError, match="is there already"),
+        whole_folder(tmp_path / "n[e]w"),
+    ):
+        pass
+
+
+def partial_mode():
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o777 & ~mask
+
+
+def fill_and_fail(folder):
+    with whole_folder(folder) as partial:
+        (partial / "a").write_text("a")
+        raise KeyboardInterrupt
+
+
+def test_a_folder_that_could_not_be_filled_is_not_there(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fill_and_fail(tmp_path / "new")
+    assert names(tmp_path) == []
+
+
+def fill_twice(folder):
+    with whole_folder(folder) as first:
+        (first / "first").write_text("")
+        with whole_folder(folder) as second:
+            (second / "second").write_text("")
+            assert (first / "first").exists()  # its process is alive: it is no leftover
+
+
+def test_of_two_that_fill_a_folder_the_faster_one_wins(tmp_path):
+    with pytest.raises(OSError, match=r"not empty|exists"):
+        fill_twice(tmp_path / "set")
+    assert names(tmp_path) == ["set"]
+    assert names(tmp_path / "set") == ["second"]
+
+
+# Locks
+
+
+def hold(path, ready):
+    with lock(path):
+        ready.set()
+        time.sleep(60)
+
+
+def count(path, ledger, rounds):
+    for _ in range(rounds):
+        with lock(path):
+            number = int(ledger.read_text())
+            time.sleep(0.001)
+            ledger.write_text(str(number + 1))
+
+
+@pytest.fixture
+def holder(tmp_path):
+    ready = _CONTEXT.Event()
+    process = _CONTEXT.Process(target=hold, args=(tmp_path / "locks" / "a", ready))
+    process.start()
+    assert ready.wait(60)
+    yield process
+    process.kill()
+    process.join()
+
+
+def test_a_lock_holds_off_other_processes_until_its_own_is_killed(holder, tmp_path):
+    with pytest.raises(LockedError), lock(tmp_path / "locks" / "a", patience=0.2):
+        pass
+    with lock(tmp_path / "locks" / "b", patience=0):
+        pass
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    with lock(tmp_path / "locks" / "a", patience=5):
+        pass
+    assert names(tmp_path / "locks") == []
+
+
+def test_an_error_inside_gives_the_lock_back(tmp_path):
+    with pytest.raises(KeyError), lock(tmp_path / "a"):
+        raise KeyError
+    with lock(tmp_path / "a", patience=0):
+        pass
+
+
+def test_only_one_at_a_time_though_files_come_and_go(tmp_path):
+    """Each round makes and removes the file, which is where a careless lock lets two in."""
+    ledger = tmp_path / "ledger"
+    ledger.write_text("0")
+    team = [
+        _CONTEXT.Process(target=count, args=(tmp_path / "locks" / "a", ledger, 25))
+        for _ in range(4)
+    ]
+    for process in team:
+        process.start()
+    for process in team:
+        process.join(60)
+    assert [process.exitcode for process in team] == [0] * 4
+    assert ledger.read_text() == "100"
+
+
+# Errors of the system
+
+
+def test_which_errors_mean_a_full_disk():
+    assert disk_is_full(OSError(errno.ENOSPC, "full"))
+    assert disk_is_full(RuntimeError("I/O error: No space left on device (os error 28)"))
+    assert disk_is_full(OSError("16 requested and 0 written"))
+    assert not disk_is_full(OSError(errno.EACCES, "no"))
+    assert not disk_is_full(RuntimeError("os error"))
+
+
+def test_errors_of_the_system_are_sentences():
+    words = explain_system_error(PermissionError(errno.EACCES, "Permission denied", "/x/y"))
+    assert words == (
+        "Expected files and folders that can be read and written; found /x/y of which the system "
+        "says: permission denied. Check the path and your rights to it."
+    )
+    assert explain_system_error(OSError(errno.ENOSPC, "full")).startswith("Expected room")
+    assert explain_system_error(ValueError("a bug")) is None
