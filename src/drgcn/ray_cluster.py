@@ -1,4 +1,4 @@
-"""The way into a Ray cluster, and the share of it that one job takes."""
+"""Connection to a Ray cluster, and the resources of it that one job takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCAL_STORE = 100 * 1024**2  # bytes; what goes through it are records, a few k
 
 
 def connect(address: str, cpus: int) -> None:
-    """Connects this process to a cluster, unless it is connected to it already.
+    """Connect this process to a cluster, unless it is connected to it already.
 
     Ray's usage reports, dashboard and log lines are turned off, as far as they start from here.
 
@@ -44,13 +44,17 @@ def connect(address: str, cpus: int) -> None:
         ) from None
     if ray.is_initialized():
         return
-    how: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if address == "local":
-        how = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": _LOCAL_STORE}
+        options = {
+            "num_cpus": cpus,
+            "include_dashboard": False,
+            "object_store_memory": _LOCAL_STORE,
+        }
     else:
         _expect_answer(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **how)
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:  # Ray raises many kinds: no cluster, another version, no token
         words = " ".join(str(error).split())
         raise InputError(
@@ -60,7 +64,7 @@ def connect(address: str, cpus: int) -> None:
 
 
 def _expect_answer(address: str) -> None:
-    """Asks whether anything listens there: Ray itself waits for minutes."""
+    """Refuse an address where nothing listens: Ray itself waits for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -80,7 +84,7 @@ def _expect_answer(address: str) -> None:
 
 @dataclass(frozen=True)
 class RayShare:
-    """The resources of one job, in Ray's units.
+    """Resources of one job, in Ray's units.
 
     Attributes:
         cpus: CPUs, one for each thread.
@@ -91,11 +95,11 @@ class RayShare:
     gpus: float
 
     def room(self, nodes: Iterable[Mapping[str, Any]]) -> int:
-        """How many jobs can run at once on the nodes that are alive, see ``ray.nodes``."""
+        """Return how many jobs can run at once on the nodes that are alive, see ``ray.nodes``."""
         return sum(self._on(node["Resources"]) for node in nodes if node["Alive"])
 
     def expect_room(self, nodes: Iterable[Mapping[str, Any]], address: str) -> int:
-        """The same, or an error if there is none: Ray would wait for such a node for ever."""
+        """Return :meth:`room`; refuse a cluster without any, where Ray would wait for ever."""
         room = self.room(nodes)
         if room == 0:
             wanted = f"{self.cpus} CPUs" + (" and a GPU" if self.gpus else "")

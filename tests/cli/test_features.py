@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import drgcn.cli
-from drgcn.cli import data as features
+from drgcn.cli import data
 from drgcn.errors import DrgcnError
 
 Call = Callable[..., tuple[int, str, str]]
@@ -110,6 +110,6 @@ def test_file_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr(np, "save", fail)
     with pytest.raises(OSError, match="disk full"):
-        features._write(np.zeros((1, 1), dtype=np.float32), path)
+        data._write(np.zeros((1, 1), dtype=np.float32), path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

@@ -26,7 +26,6 @@ from drgcn.cli import (
     train,
     tune,
 )
-from drgcn.cli import data as features
 from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
@@ -60,14 +59,13 @@ app.command("audit")(audit.audit)
 app.command("refine")(refine.refine)
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
-data.app.command("features")(features.features)
 app.add_typer(data.app, name="data")
 app.add_typer(studies.app, name="studies")
 app.add_typer(recommend.app, name="recommend")
 
 
 def main() -> None:
-    """Runs the command line; bad input ends in one sentence and exit code 2."""
+    """Run the command line; bad input ends in one sentence and exit code 2."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()

@@ -1,4 +1,4 @@
-"""``drgcn data``: datasets, whether they are here and whole, and features out of texts."""
+"""``drgcn data``: list, inspect, verify and download datasets; features from texts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ def info(
     json: Json = False,
 ) -> None:
     """Load a dataset and say what is in it; of several graphs, the size of each."""
-    from pathlib import Path
-
     from rich.console import Console
     from rich.table import Table
 
@@ -113,6 +111,7 @@ def download(name: Name, data_root: DataRoot = None, offline: Offline = False) -
         print(path)
 
 
+@app.command("features")
 def features(
     out: Annotated[Path, typer.Option(help="The .npy file to write.")],
     name: Annotated[

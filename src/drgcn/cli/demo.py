@@ -1,4 +1,4 @@
-"""``drgcn demo``: the main job on data that needs no download."""
+"""``drgcn demo``: GCN with and without Dr on data that needs no download."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def demo(
 
 
 def demo_experiments(info: DatasetInfo, epochs: int) -> list[Experiment]:
-    """GCN without a gate, with Dr, and with both control gates."""
+    """Return experiments of GCN without a gate, with Dr, and with both control gates."""
     from drgcn.studies.experiment import Experiment
 
     return [

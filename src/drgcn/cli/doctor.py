@@ -1,4 +1,4 @@
-"""``drgcn doctor``: is everything here, and are results repeatable on this machine?"""
+"""``drgcn doctor``: versions, devices and data, and whether results are repeatable."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def doctor(data_root: DataRoot = None, json: Json = False) -> None:
 
 
 def _repeatable(device: Any) -> bool:
-    """Whether a seed trained alone has the weights, to the bit, of the same seed among others."""
+    """Return whether a seed has the same weights, to the bit, alone and among others."""
     import torch
 
     from drgcn.data import load

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Gate(StrEnum):
-    """What stands at the Dr position."""
+    """Gate at the Dr position."""
 
     dr = "dr"
     none = "none"
@@ -36,7 +36,7 @@ class NormName(StrEnum):
 
 
 class Seen(StrEnum):
-    """What training does not see of one graph."""
+    """Part of one graph that training does not see."""
 
     none = "none"
     train = "train"
@@ -44,7 +44,7 @@ class Seen(StrEnum):
 
 
 class Rule(StrEnum):
-    """Which epoch is tested."""
+    """Rule that chooses the epoch to test."""
 
     best_validation = "best-validation"
     rising_loss = "rising-loss"
@@ -75,7 +75,7 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 
 
 def use_threads(threads: int | None) -> None:
-    """Limits torch to a number of threads."""
+    """Limit torch to a number of threads."""
     import torch
 
     if threads is not None:
@@ -83,7 +83,7 @@ def use_threads(threads: int | None) -> None:
 
 
 def use_device(name: str) -> torch.device:
-    """The device of a name, if this machine has it."""
+    """Return the device of a name, if this machine has it."""
     import torch
 
     if name == "auto":
@@ -112,7 +112,7 @@ _OWN_OPTIONS = {
 
 
 def read_settings(pairs: list[str]) -> dict[str, Any]:
-    """Arguments out of ``name=value``, where values are JSON, Python's constants, or words."""
+    """Read arguments ``name=value``, whose values are JSON, Python's constants, or words."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -137,8 +137,10 @@ def read_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def check_kinds(make: type, settings: dict[str, Any]) -> None:
-    """Refuses settings of another kind than the argument's default, which models do not all
-    look at before training."""
+    """Refuse settings of another type than the argument's default.
+
+    Not all models check this before training.
+    """
     kinds: dict[type, tuple[str, tuple[type, ...]]] = {
         bool: ("true or false", (bool,)),
         int: ("a whole number", (int,)),
@@ -154,7 +156,7 @@ def check_kinds(make: type, settings: dict[str, Any]) -> None:
 
 
 def try_a_step(model: torch.nn.Module, num_features: int) -> None:
-    """Samples a graph of two nodes, for samplers look at their settings only when they are made.
+    """Sample a graph of two nodes: samplers check their settings only when they are made.
 
     Models that do not sample are left alone.
     """

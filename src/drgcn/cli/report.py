@@ -63,7 +63,7 @@ def report(
 
 
 def _found_none(records: Path) -> str:
-    """Why there is nothing to report, and what to do."""
+    """Return an error for a path without records, with advice."""
     expected = "Expected a folder of run records (*.json)"
     if records.is_file():
         return (

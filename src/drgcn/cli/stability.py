@@ -1,4 +1,4 @@
-"""``drgcn stability``: what the spread of features leaves Dr to do."""
+"""``drgcn stability``: spread of features, and what reweighting could do about it."""
 
 from __future__ import annotations
 

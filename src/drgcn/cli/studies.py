@@ -1,4 +1,4 @@
-"""``drgcn studies``: the paper's tables, what is printed in them, and what is run for them."""
+"""``drgcn studies``: the paper's tables, their printed numbers and their recipes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ Results = Annotated[
     typer.Option(help="Folder of records: counts the cells that have any, and all their seeds."),
 ]
 
+_HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
+_LEAST = 14  # columns of a title that can be read
+_EDGES = 3  # columns that a further column takes beside its words
+
 
 @app.command("list")
 def list_tables(results: Results = None, json: Json = False) -> None:
@@ -34,7 +38,7 @@ def list_tables(results: Results = None, json: Json = False) -> None:
     from drgcn.studies.paper.page import paper_tables
     from drgcn.studies.paper.status import table_counts
 
-    known = _records(results)
+    known = _recorded(results)
     counts = [table_counts(table, known) for table in paper_tables().values()]
     if json:
         print(jsonlib.dumps([one.to_dict() for one in counts]))
@@ -86,7 +90,7 @@ def validate(
     print(f"all in order: {printed} printed numbers, {built} recipes that build")
 
 
-def _records(folder: Path | None) -> Recorded | None:
+def _recorded(folder: Path | None) -> Recorded | None:
     from drgcn.errors import InputError
     from drgcn.studies.paper.status import recorded
     from drgcn.studies.records import load_records
@@ -98,14 +102,12 @@ def _records(folder: Path | None) -> Recorded | None:
     return recorded(load_records(folder))
 
 
-_HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
-_LEAST = 14  # columns of a title that can be read
-_EDGES = 3  # columns that a further column takes beside its words
-
-
 def print_list(counts: Sequence[TableCounts]) -> None:
-    """One line per table, and the sums. Names are there to be typed, so they are always whole:
-    titles get the width that is left, or none, and on a narrower screen lines run over."""
+    """Print one line per table, and the sums.
+
+    Names are there to be typed, so they are always whole: titles get the width that is left, or
+    none, and on a narrower screen lines run over.
+    """
     from rich.console import Console
 
     console = Console()

@@ -1,1 +1,1 @@
-"""Experiments as data: what is run, what came out, and what the paper printed."""
+"""Experiments of the paper: recipes, runs, records, reproduction and reports."""

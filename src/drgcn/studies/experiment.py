@@ -1,4 +1,4 @@
-"""An experiment: everything that decides its numbers, and how each published model was trained."""
+"""Experiments, with everything that decides their numbers, and the recipes of the models."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Experiment:
         return " + ".join(parts)
 
     def identity(self, content_hash: str) -> str:
-        """A name for this experiment on this very data.
+        """Return a name for this experiment on this very data.
 
         Equal names mean equal numbers, up to rounding on other devices or versions.
 
@@ -80,20 +80,28 @@ class Experiment:
         return identity_of([chosen, content_hash])[:12]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return it as plain values."""
         return asdict(self)
 
 
 def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
-    """The settings in which an experiment differs from another, by name."""
+    """Return the settings in which an experiment differs from another, by name."""
     expected = usual.to_dict()
     found = experiment.to_dict()
     return {name: value for name, value in found.items() if value != expected[name]}
 
 
 MODELS: Final = (
-    *("gcn", "gat", "mixhop", "chebyshev", "mlp", "lgcn", "geniepath"),
-    *("graphsage", "fastgcn", "asgcn"),
+    "gcn",
+    "gat",
+    "mixhop",
+    "chebyshev",
+    "mlp",
+    "lgcn",
+    "geniepath",
+    "graphsage",
+    "fastgcn",
+    "asgcn",
 )
 
 # Kipf and Welling's code, where the quoted numbers of both baselines come from.
@@ -134,7 +142,7 @@ _REFINED: Final = {"corar": "cora", "citeseerr": "citeseer"}
 
 
 def recipe(dataset: str, split: str, model: str = "gcn", **changes: Any) -> Experiment:
-    """The usual experiment for a model on a dataset, with some settings changed.
+    """Return the usual experiment for a model on a dataset, with some settings changed.
 
     Args:
         dataset: Name of a dataset.
@@ -160,10 +168,16 @@ def recipe(dataset: str, split: str, model: str = "gcn", **changes: Any) -> Expe
 
 
 def unusual(experiment: Experiment) -> str:
-    """What departs from the model's usual training, in words; empty if nothing does."""
+    """Describe how an experiment departs from its model's recipe; empty if it does not."""
     e = experiment
-    rows = {"reweight": e.reweight, "norm": e.norm, "pre_activation": e.pre_activation}
-    usual = recipe(e.dataset, e.split, e.model, **rows)
+    usual = recipe(
+        e.dataset,
+        e.split,
+        e.model,
+        reweight=e.reweight,
+        norm=e.norm,
+        pre_activation=e.pre_activation,
+    )
     changed = departures(e, usual)
     options = changed.pop("options", usual.options)
     for name in {**usual.options, **options}:
@@ -182,15 +196,13 @@ def _gat(dataset: str, split: str) -> dict[str, Any]:
     if split != "public":
         return {**usual, "dropout": 0.35}
     if dataset == "pubmed":
-        return {
-            **usual,
-            **{"dropout": 0.6, "lr": 0.01, "weight_decay": 1e-3, "options": {"out_heads": 8}},
-        }
+        options = {"out_heads": 8}
+        return {**usual, "dropout": 0.6, "lr": 0.01, "weight_decay": 1e-3, "options": options}
     return {**usual, "dropout": 0.6}
 
 
 def _watched(dataset: str) -> str:
-    """What early stopping looks at."""
+    """Return the quantity that early stopping watches."""
     # NOTE[PAPER] "early stopping strategy mentioned in the code repo": GAT's code watches loss and
     # accuracy; its author says that Citeseer was stopped on accuracy alone, and that Pubmed too
     # differed from the code. For Pubmed we take the loss alone, as PyG's own benchmark does.
@@ -218,8 +230,13 @@ def _lgcn(dataset: str) -> dict[str, Any]:
     # patience (in its first version the best of all epochs); here the last such epoch is tested.
     # Its optimiser is Nadam, here Adam.
     return {
-        **{"hidden_channels": 32, "dropout": 0.84, "lr": 0.1, "epochs": 1000},
-        **{"rule": "patience", "patience": 150, "watch": "accuracy"},
+        "hidden_channels": 32,
+        "dropout": 0.84,
+        "lr": 0.1,
+        "epochs": 1000,
+        "rule": "patience",
+        "patience": 150,
+        "watch": "accuracy",
     }
 
 
@@ -240,17 +257,18 @@ def _graphsage(dataset: str) -> dict[str, Any]:
     if dataset in _REDDIT:
         # The authors' own code; the paper names no settings for Reddit. Its gradients are
         # clipped at 5, which ours are not.
-        return {
-            **usual,
-            **{"hidden_channels": 256, "inductive": "train", "batch_size": 512, "epochs": 10},
-        }
+        sizes = {"hidden_channels": 256, "batch_size": 512, "epochs": 10}
+        return {**usual, **sizes, "inductive": "train"}
     # graphsage-simple: batches of 1,024 on Pubmed, of 256 on Cora. Its fan-outs of 5 and 25 never
     # reach the sampler, which draws 10.
     # NOTE[PAPER] For how long it was trained is not stated. The code stops after 200 steps on
     # Pubmed, 12 epochs, far from a plateau; 100 epochs have the validation accuracy of 400.
     return {
         **usual,
-        **{"hidden_channels": 128, "optimizer": "sgd", "lr": 0.7, "epochs": 100},
+        "hidden_channels": 128,
+        "optimizer": "sgd",
+        "lr": 0.7,
+        "epochs": 100,
         "batch_size": 1024 if dataset == "pubmed" else 256,
         "options": {"form": "simple", "fan_outs": [10, 10]},
     }
@@ -266,8 +284,12 @@ def _fastgcn(dataset: str) -> dict[str, Any]:
         usual = {"hidden_channels": 128, "inductive": "train", "batch_size": 256}
         return {**usual, "dropout": 0.0, "weight_decay": 1e-4, "epochs": 200, "options": options}
     return {
-        **{"hidden_channels": 16, "dropout": 0.0, "epochs": 200, "inductive": "apart"},
-        **{"batch_size": 256, "options": {"count": 400}},
+        "hidden_channels": 16,
+        "dropout": 0.0,
+        "epochs": 200,
+        "inductive": "apart",
+        "batch_size": 256,
+        "options": {"count": 400},
     }
 
 
@@ -286,7 +308,7 @@ def _asgcn(dataset: str) -> dict[str, Any]:
 
 
 def usual_scaling(dataset: str, model: str) -> str | None:
-    """What to give :func:`drgcn.load` as ``normalize`` to train as published.
+    """Return the ``normalize`` of :func:`drgcn.load` with which a model was published.
 
     The code bases scale as the dataset's own entry says, but for GraphSAGE's two: graphsage-simple
     takes features as they are, and the authors' code for Reddit standardises them.

@@ -42,7 +42,7 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class RunRecord(Record):
-    """The results of one pass, with all that is needed to judge and repeat them."""
+    """Results of one pass, with all that is needed to judge and repeat them."""
 
     kind: ClassVar = "a run record"
     format: ClassVar = 1
@@ -57,7 +57,7 @@ class RunRecord(Record):
 
     @property
     def identity(self) -> str:
-        """The experiment on this very data."""
+        """Identity of the experiment on this very data."""
         return self.experiment.identity(self.data["content_hash"])
 
     @property
@@ -98,7 +98,7 @@ class RunRecord(Record):
         return record
 
     def expect_whole(self) -> None:
-        """Refuse what tables and comparisons would trip over, with a ``ValueError``."""
+        """Refuse a record that tables and comparisons cannot use, with a ``ValueError``."""
         if self.experiment.model not in MODELS:
             raise ValueError(f"unknown model {self.experiment.model!r}")
         for name in ("name", "split", "content_hash"):

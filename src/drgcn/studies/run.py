@@ -34,17 +34,41 @@ from drgcn.training import (
 from drgcn.training.task import tested_inputs
 from drgcn.training.tracker import graph_stability
 
+_CLASSES: dict[str, type[torch.nn.Module]] = {
+    "gcn": GCN,
+    "gat": GAT,
+    "mixhop": MixHop,
+    "chebyshev": ChebNet,
+    "mlp": MLP,
+    "lgcn": LGCN,
+    "geniepath": GeniePath,
+    "graphsage": GraphSAGE,
+    "fastgcn": FastGCN,
+    "asgcn": ASGCN,
+}
 _OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _DATA_FACTS = (
-    *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
-    *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
 )
 _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of all seeds asked for, and where they are recorded."""
+    """Results of all seeds asked for, the paths of their records, and the seeds trained now."""
 
     experiment: Experiment
     seeds: dict[int, SeedResult]
@@ -62,10 +86,10 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     checkpoint_every: float = 10.0,
 ) -> Outcome:
-    """Results for every seed, from the records in ``out`` where they exist already.
+    """Train the seeds without a record in ``out``, record them, and return the results of all.
 
     Args:
-        experiment: What to train.
+        experiment: The model and its training.
         data: A graph from :func:`drgcn.load`.
         seeds: The seeds wanted.
         out: Folder of the records. A pass that is cut off goes on from its checkpoint there.
@@ -85,24 +109,13 @@ def run(
         record = _train(
             experiment, data, missing, out, torch.device(device), progress, checkpoint_every
         )
-        path, record = _stored(record, out)
+        path, record = _save(record, out)
         clear_checkpoint(checkpoint_path(experiment, data, out))
         records[path] = record
         known |= record.seeds
     wanted = {seed: known[seed] for seed in seeds}
     used = [p for p, record in records.items() if not wanted.keys().isdisjoint(record.seeds)]
     return Outcome(experiment, wanted, tuple(used), missing)
-
-
-def stopping_rule(experiment: Experiment) -> StoppingRule:
-    """The rule of an experiment."""
-    match experiment.rule:
-        case "best-validation":
-            return BestValidation(experiment.patience)
-        case "rising-loss":
-            return RisingLoss()
-        case "patience":
-            return Patience(experiment.patience or 100, experiment.watch)
 
 
 def _train(
@@ -150,27 +163,6 @@ def _train(
     )
 
 
-def _stored(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
-    """Where a record is kept now, and the record that is kept there."""
-    path, number = out / record.file_name, 1
-    while path.exists():
-        try:
-            found = RunRecord.read(path)
-            if record.seeds.keys() <= found.seeds.keys():
-                return path, found  # another process was faster at the same work
-        except InputError:  # a damaged file has the name, and is not ours to delete
-            pass
-        number += 1
-        path = out / f"{Path(record.file_name).stem}-{number}.json"
-    return record.save(out, path.name), record
-
-
-def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
-    """Where the state of a pass is saved; see :func:`drgcn.training.clear_checkpoint`."""
-    identity = experiment.identity(data.dataset.content_hash)
-    return out / ".checkpoints" / f"{identity}.safetensors"
-
-
 def _seed_result(
     result: FitResult, place: int, epochs: list[int], inputs: tuple[Any, ...]
 ) -> SeedResult:
@@ -194,22 +186,40 @@ def _seed_result(
     )
 
 
-_CLASSES: dict[str, type[torch.nn.Module]] = {
-    "gcn": GCN,
-    "gat": GAT,
-    "mixhop": MixHop,
-    "chebyshev": ChebNet,
-    "mlp": MLP,
-    "lgcn": LGCN,
-    "geniepath": GeniePath,
-    "graphsage": GraphSAGE,
-    "fastgcn": FastGCN,
-    "asgcn": ASGCN,
-}
+def _save(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
+    """Save a record unless another process has, and return its path and the record there."""
+    path, number = out / record.file_name, 1
+    while path.exists():
+        try:
+            found = RunRecord.read(path)
+            if record.seeds.keys() <= found.seeds.keys():
+                return path, found  # another process was faster at the same work
+        except InputError:  # a damaged file has the name, and is not ours to delete
+            pass
+        number += 1
+        path = out / f"{Path(record.file_name).stem}-{number}.json"
+    return record.save(out, path.name), record
+
+
+def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
+    """Return the path of a pass's checkpoint; see :func:`drgcn.training.clear_checkpoint`."""
+    identity = experiment.identity(data.dataset.content_hash)
+    return out / ".checkpoints" / f"{identity}.safetensors"
+
+
+def stopping_rule(experiment: Experiment) -> StoppingRule:
+    """Return the stopping rule of an experiment."""
+    match experiment.rule:
+        case "best-validation":
+            return BestValidation(experiment.patience)
+        case "rising-loss":
+            return RisingLoss()
+        case "patience":
+            return Patience(experiment.patience or 100, experiment.watch)
 
 
 def build(experiment: Experiment, data: Data) -> torch.nn.Module:
-    """The model of an experiment, for the widths of ``data``."""
+    """Build the model of an experiment, for the widths of ``data``."""
     arguments: dict[str, Any] = {
         "hidden_channels": experiment.hidden_channels,
         "num_layers": experiment.num_layers,
@@ -235,7 +245,7 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
         return make(
             in_channels=data.num_features,
             out_channels=data.dataset.classes,
-            **{**arguments, **experiment.options},
+            **(arguments | experiment.options),
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
@@ -244,7 +254,7 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
 
 
 def _expect_known(make: type[torch.nn.Module], options: dict[str, Any]) -> None:
-    """Refuses options that a class has no argument for, and those that the data decides."""
+    """Refuse options that a class has no argument for, and those that the data decides."""
     decided = {"in_channels", "out_channels", "reweight", "norm", "pre_activation"}
     known = sorted(inspect.signature(make).parameters.keys() - decided)
     unknown = {name: value for name, value in options.items() if name not in known}
@@ -256,7 +266,7 @@ def _expect_known(make: type[torch.nn.Module], options: dict[str, Any]) -> None:
 
 
 def _given(experiment: Experiment) -> str:
-    """The options that are not those of the model's recipe, for nobody gave the others."""
+    """Describe the options that differ from the recipe: the user gave no others."""
     usual = recipe(experiment.dataset, experiment.split, experiment.model).options
     given = {k: v for k, v in experiment.options.items() if k not in usual or usual[k] != v}
     return f"; found {_words(given)}" if given else ""
@@ -268,7 +278,7 @@ def _words(options: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class LayerState:
-    """The gate of one layer.
+    """Gate of one layer.
 
     Attributes:
         k: Stability measure over all nodes, the mean over graphs where there are several;
@@ -290,11 +300,11 @@ class LayerState:
 
 @torch.no_grad()
 def layer_states(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[LayerState]:
-    """Every layer that has a gate, in evaluation mode.
+    """Return the gate of every layer that has one, in evaluation mode.
 
     Args:
-        model: One of ours, which has ``layers``.
-        inputs: What it is called with.
+        model: One of :mod:`drgcn.nn`, which has ``layers``.
+        inputs: Arguments that it is called with.
     """
     groups = next((value for value in inputs if isinstance(value, NodeGroups)), None)
     graph = None if groups is None else groups.graph

@@ -1,1 +1,1 @@
-"""What the paper prints, and our numbers beside it."""
+"""Tables of the paper: printed numbers, and the experiment behind each cell."""

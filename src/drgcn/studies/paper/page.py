@@ -1,8 +1,9 @@
-"""Tables read from their pages, files of TOML that can be laid beside the paper.
+"""Readers of the paper's tables from TOML pages.
 
-A page holds the printed numbers as a grid, and under the head of every row and column what is
-known of it: dataset, split and scaling, model, gate, norm and other settings of an experiment.
-A cell is what ``[all]``, its column and its row say together, the later before the earlier.
+A page holds the printed numbers as a grid, and under the head of every row and column its
+settings: dataset, split and scaling, model, gate, norm and others of an experiment. The settings
+of a cell are those of ``[all]``, its column and its row; the row's win over the column's, and the
+column's over those for all.
 """
 
 from __future__ import annotations
@@ -25,21 +26,62 @@ from drgcn.studies.paper.table import CellRecipe, PaperTable, PrintedNumber, Qua
 
 #: Names in the order of the paper, and then our own.
 NAMES: Final = (
-    *("datasets", "main", "ppi", "recommendation", "k", "reddit-norms"),
-    *("leaks-cora", "leaks-cora-others", "leaks-citeseer", "leaks-citeseer-others"),
-    *("datasets-citation", "full", "semi", "norms", "pre-activation"),
-    *("inductive", "reddit-like"),
+    "datasets",
+    "main",
+    "ppi",
+    "recommendation",
+    "k",
+    "reddit-norms",
+    "leaks-cora",
+    "leaks-cora-others",
+    "leaks-citeseer",
+    "leaks-citeseer-others",
+    "datasets-citation",
+    "full",
+    "semi",
+    "norms",
+    "pre-activation",
+    "inductive",
+    "reddit-like",
 )
+
+_PAGE: Final[dict[str, type]] = {
+    "number": int,
+    "title": str,
+    "label": str,
+    "unit": str,
+    "about": str,
+    "seeds": int,
+    "numbers": str,
+    "rows": dict,
+    "columns": dict,
+    "all": dict,
+    "notes": list,
+}
+_SHARE: Final = (0, 100)  # percent
+_BOUNDS: Final = {"test": _SHARE, "recall": _SHARE, "rate": _SHARE, "gain": (-100, 100)}
+_PRINTS_NONE: Final = "the paper prints no number here"
+_SCALINGS = Literal["row", "standard", "none"]
+_HINTS: Final[dict[str, Any]] = {
+    **get_type_hints(Experiment),
+    "normalize": _SCALINGS,
+    "quantity": Quantity,
+    "reason": str,
+    "needs": str,
+    "stand_in": str,
+}
+_ROW: Final = ("model", "reweight", "norm", "pre_activation")
+_NOTHING = ("-", "--", "")
 
 
 def paper_tables() -> dict[str, PaperTable]:
-    """All tables by name, in the order of :data:`NAMES`."""
+    """Return all tables by name, in the order of :data:`NAMES`."""
     return {name: paper_table_of(name) for name in NAMES}
 
 
 @cache
 def paper_table_of(name: str) -> PaperTable:
-    """The table of a name.
+    """Return the table of a name.
 
     Raises:
         InputError: If there is none.
@@ -51,7 +93,7 @@ def paper_table_of(name: str) -> PaperTable:
 
 
 def table_or_page(name: str) -> PaperTable:
-    """The table of a name, or of a user's own page given by its path.
+    """Return the table of a name, or of a user's own page given by its path.
 
     Raises:
         InputError: If there is neither, or the page says something that cannot be.
@@ -68,17 +110,8 @@ def table_or_page(name: str) -> PaperTable:
     )
 
 
-_PAGE: Final[dict[str, type]] = {
-    **{"number": int, "title": str, "label": str, "unit": str, "about": str, "seeds": int},
-    **{"numbers": str, "rows": dict, "columns": dict, "all": dict, "notes": list},
-}
-_SHARE: Final = (0, 100)  # percent
-_BOUNDS: Final = {"test": _SHARE, "recall": _SHARE, "rate": _SHARE, "gain": (-100, 100)}
-_PRINTS_NONE: Final = "the paper prints no number here"
-
-
 def read_page(path: Path) -> PaperTable:
-    """The table of a page, named after its file.
+    """Read the table of a page, named after its file.
 
     Raises:
         InputError: If the page cannot be read, or says something that cannot be.
@@ -149,7 +182,7 @@ def _cell(
 
 
 def _expect_possible(printed: PrintedNumber, quantity: str) -> None:
-    """Refuses a share of more than all or less than nothing: a slip of whoever typed the page."""
+    """Refuse a share of more than all or less than nothing, which is a typing error."""
     low, high = _BOUNDS.get(quantity, (-math.inf, math.inf))
     if not low <= printed.mean <= high:
         raise InputError(
@@ -161,7 +194,7 @@ def _expect_possible(printed: PrintedNumber, quantity: str) -> None:
 def _notes(
     entries: list[Any], rows: dict[str, Any], columns: dict[str, Any]
 ) -> dict[tuple[str, str], str]:
-    """Notes by cell; one that names no row is for all rows, and likewise with columns."""
+    """Return the notes by cell; one that names no row is for all rows, likewise with columns."""
     found: dict[tuple[str, str], str] = {}
     for entry in entries:
         known = isinstance(entry, dict) and {"words"} <= entry.keys() <= {"words", "row", "column"}
@@ -206,21 +239,13 @@ def _expect_page(page: dict[str, Any]) -> None:
         raise InputError(f"Expected at least one seed; found {page['seeds']}: use 20")
 
 
-_SCALINGS = Literal["row", "standard", "none"]
-_HINTS: Final[dict[str, Any]] = {
-    **get_type_hints(Experiment),
-    **{"normalize": _SCALINGS, "quantity": Quantity, "reason": str, "needs": str, "stand_in": str},
-}
-_ROW: Final = ("model", "reweight", "norm", "pre_activation")
-
-
 @dataclass(frozen=True)
 class CellSettings:
-    """Settings of an experiment by name, and what is said about the cell besides.
+    """Settings of a cell: those of its experiment, and facts about the cell.
 
     Attributes:
-        values: All of it; settings of :class:`Experiment`, and ``normalize``, ``quantity``,
-            ``reason`` (why nothing is run), ``needs`` (what has to be there first) and
+        values: Settings of :class:`Experiment` by name, and ``normalize``, ``quantity``,
+            ``reason`` (why nothing is run), ``needs`` (data that the user has to get first) and
             ``stand_in``.
     """
 
@@ -228,7 +253,7 @@ class CellSettings:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> CellSettings:
-        """Settings whose names and types are right."""
+        """Check names and types of settings."""
         for name, value in values.items():
             if name not in _HINTS:
                 raise InputError(
@@ -242,18 +267,18 @@ class CellSettings:
         return cls(values)
 
     def get(self, name: str) -> Any:
-        """A setting; ``None`` if nothing is said."""
+        """Return a setting; ``None`` if it is not given."""
         return self.values.get(name)
 
     @property
     def label(self) -> str | None:
-        """The name of the row in our tables, of whatever model; ``None`` if none is named."""
+        """Name of the row in our tables, also of models we lack; ``None`` without a model."""
         if "model" not in self.values:
             return None
         return Experiment("", "", **{k: self.values[k] for k in _ROW if k in self.values}).label
 
     def recipe(self) -> CellRecipe:
-        """What to train: the model's recipe on the dataset, changed as the page says."""
+        """Return the recipe of the model on the dataset, with the settings of the page."""
         for name in ("dataset", "split", "model"):
             if name not in self.values:
                 raise InputError(
@@ -273,7 +298,7 @@ class CellSettings:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value of a page is of a type."""
+    """Return whether a value of a page is of a type."""
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) in (Union, UnionType):
@@ -284,16 +309,13 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _words(hint: Any) -> str:
-    """A type in words."""
+    """Describe a type in words."""
     if get_origin(hint) is Literal:
         return " or ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(_words(one) for one in get_args(hint) if one is not type(None))
     plain = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
     return plain.get(hint, "a table of names with values")
-
-
-NOTHING = ("-", "--", "")
 
 
 @dataclass(frozen=True)
@@ -304,7 +326,7 @@ class Grid:
 
     @classmethod
     def read(cls, text: str, rows: Iterable[str], columns: Iterable[str]) -> Grid:
-        """Reads lines such as ``GCN | 85.9 ± 0.5 | -``, the first being the heads of columns.
+        """Read lines such as ``GCN | 85.9 ± 0.5 | -``, the first being the heads of columns.
 
         Args:
             text: The lines.
@@ -328,11 +350,11 @@ class Grid:
                     "write - where the paper prints nothing"
                 )
             for column, cell in zip(lines[0][1:], cells, strict=True):
-                numbers[row, column] = None if cell in NOTHING else PrintedNumber.read(cell)
+                numbers[row, column] = None if cell in _NOTHING else PrintedNumber.read(cell)
         return cls(numbers)
 
     def at(self, row: str, column: str) -> PrintedNumber | None:
-        """The number at a place."""
+        """Return the number at a place."""
         return self.numbers[row, column]
 
 

@@ -1,4 +1,4 @@
-"""Numbers and K printed in the paper, by what was trained for them."""
+"""Accuracies and K printed in the paper, by experiment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Published:
 
 
 def published(experiment: Experiment) -> Published | None:
-    """What the paper prints for an experiment of this kind, if anything.
+    """Return the number that the paper prints for an experiment of this kind, if any.
 
     Only for the usual training; another hidden width is let pass, because the paper does not
     restate it on every split.
@@ -45,7 +45,7 @@ def published(experiment: Experiment) -> Published | None:
 
 
 def published_seconds() -> dict[str, float]:
-    """Seconds of an epoch on Reddit by row (Table 6), on hardware that is not named."""
+    """Return the seconds of an epoch on Reddit by row (Table 6), on hardware that is not named."""
     return {
         cell.label: cell.printed.mean
         for cell in paper_table_of("reddit-norms").printed
@@ -55,7 +55,7 @@ def published_seconds() -> dict[str, float]:
 
 @cache
 def _numbers() -> Mapping[tuple[str, str, str], tuple[PrintedNumber, str]]:
-    """Accuracies and their table, by dataset, split and row."""
+    """Return accuracies and their table, by dataset, split and row."""
     found: dict[tuple[str, str, str], tuple[PrintedNumber, str]] = {}
     for table in map(paper_table_of, RESULTS):
         for cell in table.printed:
@@ -86,7 +86,7 @@ class PublishedK:
 
     @property
     def gain(self) -> float:
-        """What Dr added, in points."""
+        """Accuracy that Dr added, in points."""
         return self.dr - self.plain
 
 
@@ -95,7 +95,7 @@ class PublishedK:
 # Over what K was averaged is not stated.
 @cache
 def paper_k() -> Mapping[tuple[str, str], PublishedK]:
-    """The columns of Table 5 by dataset and split."""
+    """Return the columns of Table 5 by dataset and split."""
     numbers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for cell in paper_table_of("k").printed:
         if cell.dataset and cell.split and cell.printed:
@@ -110,7 +110,7 @@ def paper_k() -> Mapping[tuple[str, str], PublishedK]:
 
 
 def published_k(dataset: str, split: str) -> tuple[float, ...]:
-    """K per layer of Dr-ASGCN on a dataset; empty where the paper prints none.
+    """Return K per layer of Dr-ASGCN on a dataset; empty where the paper prints none.
 
     It prints none for any other model, so it can stand beside a row, never for it.
     """

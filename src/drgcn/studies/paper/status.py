@@ -1,4 +1,4 @@
-"""A table in facts: recipes resolved, what can be built, and what is on record."""
+"""Facts about a table: recipes of its cells, models that build, seeds on record."""
 
 from __future__ import annotations
 
@@ -21,25 +21,41 @@ from drgcn.training import BestValidation, Patience
 
 _BUDGET: Final = ("epochs", "rule", "patience", "watch")
 _NAMED: Final = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
+# Of data that the paper does not count: its recipes fit whatever widths there are.
+_SOME_WIDTHS = (16, 2)
+
+#: Seeds by recipe and content of the data.
+Recorded = Mapping[tuple[str, str], Mapping[str, set[int]]]
 
 
 def table_facts(table: PaperTable) -> dict[str, Any]:
-    """A table with all its cells, ready for JSON."""
+    """Return a table with all its cells, ready for JSON."""
     return {
-        **{"name": table.name, "number": table.number, "title": table.title},
-        **{"label": table.label, "unit": table.unit, "about": table.about},
-        **{"rows": list(table.rows), "columns": list(table.columns)},
+        "name": table.name,
+        "number": table.number,
+        "title": table.title,
+        "label": table.label,
+        "unit": table.unit,
+        "about": table.about,
+        "rows": list(table.rows),
+        "columns": list(table.columns),
         "cells": [cell_facts(cell, table.seeds) for cell in table.cells],
     }
 
 
 def cell_facts(cell: TableCell, seeds: int) -> dict[str, Any]:
-    """What is printed in a cell, and what is run for it."""
+    """Return the printed number of a cell and the recipe of its experiment."""
     facts: dict[str, Any] = {
-        **{"row": cell.row, "column": cell.column, "quantity": cell.quantity},
+        "row": cell.row,
+        "column": cell.column,
+        "quantity": cell.quantity,
         "printed": None if cell.printed is None else asdict(cell.printed),
-        **{"dataset": cell.dataset, "split": cell.split, "model": cell.label},
-        **{"runnable": cell.runnable, "reason": cell.reason, "stand_in": cell.stand_in},
+        "dataset": cell.dataset,
+        "split": cell.split,
+        "model": cell.label,
+        "runnable": cell.runnable,
+        "reason": cell.reason,
+        "stand_in": cell.stand_in,
         "note": cell.note,
     }
     if cell.job is not None:
@@ -54,15 +70,15 @@ def cell_facts(cell: TableCell, seeds: int) -> dict[str, Any]:
 
 
 def cell_settings(experiment: Experiment) -> dict[str, Any]:
-    """What departs from the defaults, but for what the row's name and the budget say."""
+    """Return settings that differ from the defaults, but for the row's name and the budget."""
     found = departures(experiment, Experiment(experiment.dataset, experiment.split))
     options = found.pop("options", {})
-    told = {name: value for name, value in found.items() if name not in (*_NAMED, *_BUDGET)}
-    return told | options
+    rest = {name: value for name, value in found.items() if name not in (*_NAMED, *_BUDGET)}
+    return rest | options
 
 
 def cell_words(cell: TableCell, seeds: int) -> list[str]:
-    """The same in lines, the first being its place and number."""
+    """Describe a cell in lines, the first being its place and number."""
     lines = [f"{cell.row} | {cell.column}: {cell.printed or 'no number printed'}"]
     if cell.job is not None:
         ran = cell.job.experiment
@@ -101,12 +117,8 @@ def _rule_words(experiment: Experiment) -> str:
             return "stopped when the validation loss rises"
 
 
-# Of data that the paper does not count: its recipes fit whatever widths there are.
-_SOME_WIDTHS = (16, 2)
-
-
 def check_table(table: PaperTable) -> int:
-    """Builds the model of every cell that has a recipe, on no data, and returns how many.
+    """Build the model of every cell that has a recipe, without data, and return their number.
 
     Raises:
         InputError: At the first cell whose model cannot be built.
@@ -134,7 +146,7 @@ def check_table(table: PaperTable) -> int:
 
 @cache
 def _widths() -> dict[str, tuple[int, int]]:
-    """Features and classes of the paper's datasets, as it prints them."""
+    """Return features and classes of the paper's datasets, as it prints them."""
     found: dict[str, dict[str, int]] = {}
     for name in ("datasets", "datasets-citation"):
         for cell in paper_table_of(name).printed:
@@ -145,12 +157,12 @@ def _widths() -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class TableCounts:
-    """Cells of a table.
+    """Numbers of cells of a table.
 
     Attributes:
         name: The table's name.
         number: Its number in the paper.
-        title: What it shows.
+        title: Its title.
         printed: Cells with a printed number.
         runnable: Cells that can be run.
         need_data: Cells that could be, if the user had the data.
@@ -169,22 +181,22 @@ class TableCounts:
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """The counts that are known, in the order above."""
+        """Counts that are known, in the order above."""
         counts = (self.printed, self.runnable, self.need_data, self.on_record, self.complete)
         return tuple(count for count in counts if count is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, without what nobody looked for."""
+        """Return it as plain values, without counts that nobody asked for."""
         looked = {"on_record", "complete"}
         return {k: v for k, v in asdict(self).items() if v is not None or k not in looked}
 
 
 def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCounts:
-    """Counts the cells of a table.
+    """Count the cells of a table.
 
     Args:
         table: The table.
-        known: What is on record, if that is to be counted.
+        known: Seeds on record, if they are to be counted.
     """
     seeds = [
         0 if known is None or cell.job is None else seeds_of(cell.job, known)
@@ -202,12 +214,8 @@ def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCount
     )
 
 
-#: Seeds by recipe and content of the data.
-Recorded = Mapping[tuple[str, str], Mapping[str, set[int]]]
-
-
 def recorded(records: Iterable[RunRecord]) -> Recorded:
-    """The seeds on record by what was trained, how features were scaled, and their content.
+    """Return the seeds on record by experiment, scaling of features, and content of the data.
 
     Records of data made with options of its own are left out: a recipe has none.
     """
@@ -220,6 +228,6 @@ def recorded(records: Iterable[RunRecord]) -> Recorded:
 
 
 def seeds_of(job: CellRecipe, known: Recorded) -> int:
-    """The seeds of a recipe on record; of several contents under one name, the most."""
+    """Return the number of seeds of a recipe on record; of several contents, the most."""
     contents = known.get((job.experiment.identity(""), job.normalize), {})
     return max(map(len, contents.values()), default=0)

@@ -14,12 +14,12 @@ _FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
 
 @dataclass(frozen=True)
 class PrintedNumber:
-    """A number of a table, and how it stands there.
+    """A number of a table, as value and as text.
 
     Attributes:
         mean: The number.
-        std: What is printed behind ``±``, the standard deviation over runs; ``None`` where
-            nothing is.
+        std: The number behind ``±``, the standard deviation over runs; ``None`` where there
+            is none.
         text: As it is printed: ``"86.8 ± 0.5"``, ``"2,708"``, ``"42.3 %"``.
     """
 
@@ -29,7 +29,7 @@ class PrintedNumber:
 
     @classmethod
     def read(cls, text: str) -> PrintedNumber:
-        """The number that stands in a cell.
+        """Read the number in a cell.
 
         Example:
             >>> PrintedNumber.read("86.8±0.5")
@@ -59,8 +59,8 @@ class CellRecipe:
     """An experiment, and how the features of its data are scaled.
 
     Attributes:
-        experiment: What to train; it names dataset, split, model, options and budget.
-        normalize: What to give :func:`drgcn.load` as ``normalize``.
+        experiment: The experiment: dataset, split, model, options and budget.
+        normalize: The argument ``normalize`` of :func:`drgcn.load`.
     """
 
     experiment: Experiment
@@ -73,7 +73,7 @@ QUANTITIES: tuple[str, ...] = get_args(Quantity)
 
 @dataclass(frozen=True)
 class TableCell:
-    """What the paper prints somewhere, and what can be run for it.
+    """A cell of a table: its printed number, and the recipe of its experiment.
 
     A cell with a recipe and a reason at once is one that this package can run as soon as the
     user has the data: the reason says which. A cell without a recipe has nothing to run.
@@ -82,16 +82,16 @@ class TableCell:
         row: Head of its row.
         column: Head of its column.
         printed: The printed number; ``None`` where the paper prints none.
-        job: What to train; ``None`` if nothing is.
-        reason: Why it cannot be run, or not yet; ``None`` if it can.
-        note: What is odd about the printed number.
-        quantity: What the number is: ``test`` (accuracy or micro-F1 in percent), ``gain``
+        job: The recipe; ``None`` if nothing is trained.
+        reason: Reason why it cannot be run, or not yet; ``None`` if it can.
+        note: Remark on an oddity of the printed number.
+        quantity: Kind of the number: ``test`` (accuracy or micro-F1 in percent), ``gain``
             (points that Dr adds to it), ``k1`` and ``k2`` (learnt K of a layer), ``seconds`` (of
             an epoch), ``recall`` (in percent), ``count`` or ``rate`` (in percent) of data.
         dataset: The dataset, by the catalogue's name where it is there.
         split: Its split.
         label: The row's name in our tables, such as ``gcn + dr``, also where nothing is run.
-        stand_in: What can be looked at instead.
+        stand_in: Table to look at instead.
     """
 
     row: str
@@ -108,25 +108,25 @@ class TableCell:
 
     @property
     def runnable(self) -> bool:
-        """Whether it can be run with data that everyone can have."""
+        """True if it can be run with data that everyone can have."""
         return self.job is not None and self.reason is None
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table: what is printed in it, and what is run for it.
+    """A table: its printed numbers, and the recipes behind them.
 
     Attributes:
-        name: What commands call it.
+        name: Its name on the command line.
         number: Its number in the paper; ``None`` for a table of our own.
-        title: What it shows, in a few words.
+        title: Its title, in a few words.
         label: Its label in the paper's source.
-        unit: What its numbers are.
+        unit: Unit of its numbers.
         seeds: How many seeds each cell is run with; they are 0, 1, 2 and so on.
         rows: Heads of the rows.
         columns: Heads of the columns.
         cells: All cells, row by row.
-        about: What a reader has to know, if anything.
+        about: Remark for readers, if any.
     """
 
     name: str
@@ -156,5 +156,5 @@ class PaperTable:
         return tuple(cell for cell in self.cells if cell.runnable)
 
     def cell(self, row: str, column: str) -> TableCell:
-        """The cell at a place."""
+        """Return the cell at a place."""
         return self.cells[self.rows.index(row) * len(self.columns) + self.columns.index(column)]

@@ -1,4 +1,4 @@
-"""A search on validation: trials one after another, each an experiment on record."""
+"""Hyper-parameter search on validation nodes: trials one after another, each on record."""
 
 from __future__ import annotations
 
@@ -26,190 +26,14 @@ from drgcn.studies.run import run
 from drgcn.studies.tuning.space import SettingRange
 from drgcn.training import Progress
 
-_FIELDS = frozenset(field.name for field in fields(Experiment))
-
-
-def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
-    """The experiment with some settings changed; what is no setting of it goes to the model."""
-    own = {name: value for name, value in settings.items() if name in _FIELDS}
-    options = {name: value for name, value in settings.items() if name not in _FIELDS}
-    return replace(experiment, **own, options={**experiment.options, **options})
-
-
-def settings_inside(
-    experiment: Experiment, space: Sequence[SettingRange]
-) -> dict[str, Any] | None:
-    """The settings that an experiment has already, if the search could draw them."""
-    found: dict[str, Any] = {}
-    for one in space:
-        known = experiment.to_dict() if one.name in _FIELDS else experiment.options
-        if one.name not in known or not one.contains(known[one.name]):
-            return None
-        found[one.name] = known[one.name]
-    return found
-
-
-def corners(experiment: Experiment, space: Sequence[SettingRange]) -> Iterator[Experiment]:
-    """The experiment with each setting at its ends, one at a time: to be tried before a search."""
-    for one in space:
-        for value in one.ends:
-            yield with_settings(experiment, {one.name: value})
-
-
 SAMPLER: Final = "optuna TPESampler, seeded anew for every trial"
-
-
-def draw(
-    before: Sequence[optuna.trial.FrozenTrial], space: Sequence[SettingRange], seed: int
-) -> dict[str, Any]:
-    """Settings for one more trial.
-
-    They depend on the seed, the number of trials before and their validation accuracies, and on
-    nothing else: a sampler that lives through a search would have a state that a killed process
-    takes with it.
-
-    Args:
-        before: The finished trials, in order.
-        space: What may be chosen.
-        seed: Seed of the search.
-    """
-    own = int(np.random.SeedSequence([seed, len(before)]).generate_state(1)[0])
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=own),
-        # Seeds train together in one pass, so there is nothing to cut short.
-        pruner=optuna.pruners.NopPruner(),
-    )
-    study.add_trials(before)
-    drawn = study.ask({one.name: one.distribution() for one in space}).params
-    return {one.name: one.tidy(drawn[one.name]) for one in space}
-
-
-@contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold a folder against other searches."""
-    try:
-        with lock(folder / ".lock", patience=0):
-            yield
-    except LockedError:
-        raise InputError(
-            f"Expected {folder} to be free; another search is running in it. Wait for it, or "
-            f"choose another --out."
-        ) from None
-
-
-SUFFIX = "without test"
-
-
-def without_test(data: Data) -> Data:
-    """The same graph with no label but those to train and validate, and validation for a test.
-
-    Training and validation are what they were, to the last digit: features and edges of all nodes
-    stay. What a record of it calls test accuracy is the validation accuracy again, and its split
-    is called "... without test"; its content hash is another, so that no record made on it is ever
-    taken for one of the dataset itself.
-
-    Args:
-        data: A graph from :func:`drgcn.load`.
-    """
-    hidden = copy.copy(data)
-    hidden.y = data.y.clone()
-    hidden.y[~(data.train_mask | data.val_mask)] = -1
-    hidden.test_mask = data.val_mask.clone()
-    info = data.dataset
-    missing = hidden.y < 0 if hidden.y.dim() == 1 else (hidden.y < 0).any(dim=1)
-    hidden.dataset = replace(
-        info,
-        split=f"{info.split} {SUFFIX}",
-        test=info.val,
-        unlabelled=int(missing.sum()),
-        content_hash=hashlib.sha256(f"{info.content_hash} {SUFFIX}".encode()).hexdigest()[:16],
-    )
-    return hidden
-
-
-_QUESTION = "question"
-
-
-class TrialLog:
-    """An optuna study in an SQLite file, to which only finished trials are added.
-
-    A trial that is cut off leaves nothing here: the same one is drawn again, and goes on from its
-    own checkpoint or record. Any tool for optuna's studies can open the file.
-
-    Args:
-        path: The file.
-        name: Name of the study, for a file may hold several.
-        question: What decides the trials. A study of the same name that asked something else is
-            refused.
-    """
-
-    def __init__(self, path: Path, name: str, question: Mapping[str, Any]) -> None:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            self._study = optuna.create_study(
-                storage=f"sqlite:///{path.resolve()}",
-                study_name=name,
-                direction="maximize",
-                load_if_exists=True,
-            )
-            asked = self._study.user_attrs.get(_QUESTION)
-        except Exception as error:  # a damaged file can raise nearly anything
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise InputError(
-                f"Expected {path} to be a study of this program; it cannot be read ({reason}). "
-                f"Remove it, or choose another --out."
-            ) from None
-        if asked is None:
-            self._study.set_user_attr(_QUESTION, dict(question))
-        elif asked != question:
-            changed = sorted(k for k in {**asked, **question} if asked.get(k) != question.get(k))
-            raise InputError(
-                f"Expected the search that {path.parent} holds already for {name}; found another "
-                f"{', '.join(changed)}. Choose another --out."
-            )
-
-    @property
-    def trials(self) -> list[FrozenTrial]:
-        """The trials so far, in order."""
-        return self._study.get_trials(deepcopy=False)
-
-    def add(
-        self,
-        settings: Mapping[str, Any],
-        space: Sequence[SettingRange],
-        val_accuracy: Sequence[float],
-    ) -> None:
-        """Adds a trial that was trained, with the validation accuracy of each seed."""
-        self._study.add_trial(
-            optuna.create_trial(
-                value=sum(val_accuracy) / len(val_accuracy),
-                params=dict(settings),
-                distributions={one.name: one.distribution() for one in space},
-                user_attrs={"val_accuracy": list(val_accuracy)},
-            )
-        )
-
-    def add_failure(
-        self,
-        settings: Mapping[str, Any],
-        space: Sequence[SettingRange],
-        reason: str,
-        seconds: float,
-    ) -> None:
-        """Adds a trial that could not be trained. It counts: time was spent on it."""
-        self._study.add_trial(
-            optuna.create_trial(
-                state=TrialState.FAIL,
-                params=dict(settings),
-                distributions={one.name: one.distribution() for one in space},
-                user_attrs={"reason": reason, "seconds": round(seconds, 3)},
-            )
-        )
+SUFFIX: Final = "without test"
+_FIELDS = frozenset(field.name for field in fields(Experiment))
+_QUESTION = "question"  # attribute of a study that holds what decides its trials
 
 
 class Search:
-    """Looks for the settings of one experiment with the highest mean validation accuracy.
+    """Search for the settings of one experiment with the highest mean validation accuracy.
 
     The first trial is the experiment as it is, if its settings lie in the space; the rest are
     drawn. Every trial trains the same seeds, so that settings are compared and not luck. Labels of
@@ -218,7 +42,7 @@ class Search:
     Args:
         experiment: The untuned experiment.
         data: The graph it is run on, from :func:`drgcn.load`.
-        space: What may be chosen.
+        space: Ranges of the settings.
         out: Folder: ``study.db`` holds the trials, ``trials/`` their records and checkpoints.
         seeds: Seeds of every trial.
         seed: Seed of the sampler.
@@ -254,11 +78,11 @@ class Search:
 
     @property
     def trials(self) -> list[FrozenTrial]:
-        """The finished trials, in order."""
+        """Finished trials, in order."""
         return self._log.trials
 
     def step(self, progress: Callable[[Progress], None] | None = None) -> None:
-        """One more trial, or the rest of one that was cut off."""
+        """Train one more trial, or the rest of one that was cut off."""
         settings = self._next_settings()
         start = time.perf_counter()
         try:
@@ -280,7 +104,7 @@ class Search:
         self._log.add(settings, self.space, val_accuracy)
 
     def best(self, first: int | None = None) -> FrozenTrial:
-        """The trial with the highest mean validation accuracy, the earliest of equals.
+        """Return the trial with the highest mean validation accuracy, the earliest of equals.
 
         Args:
             first: Look at so many trials only. (default: all)
@@ -296,14 +120,14 @@ class Search:
         return max(done, key=lambda trial: (trial.value or 0.0, -trial.number))
 
     def chosen(self, first: int | None = None) -> Experiment:
-        """The experiment with the best settings."""
+        """Return the experiment with the best settings."""
         return with_settings(self.experiment, self.best(first).params)
 
     def spent(self, first: int | None = None) -> tuple[int, float]:
-        """Epochs, of all seeds together, and seconds that the trials were trained for.
+        """Return epochs, of all seeds together, and seconds that the trials were trained for.
 
-        Out of their records, so that time before a kill counts. Trials with the same settings
-        are trained once.
+        They are read from records, so that time before a kill counts. Trials with the same
+        settings are trained once.
         """
         trials = self.trials[:first]
         content_hash = self._data.dataset.content_hash
@@ -329,7 +153,7 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """Where the searches stand.
+    """Progress of the searches.
 
     Attributes:
         row: The experiment whose turn it is.
@@ -355,7 +179,7 @@ def run_searches(
     timeout: float | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
 ) -> int:
-    """Trials until each search has as many as asked for; those of earlier calls count.
+    """Run trials until each search has as many as asked for; those of earlier calls count.
 
     Searches take turns, so that all have had as many trials when time is up.
 
@@ -383,14 +207,16 @@ def run_searches(
         if waiting and late and number > 0:
             return number
         for search in waiting:
-            show = None if progress is None else _shown(searches, search, trials, progress)
+            show = (
+                None if progress is None else _shown_progress(searches, search, trials, progress)
+            )
             search.step(show)
             if show is not None:
                 show(None)
     return trials
 
 
-def _shown(
+def _shown_progress(
     searches: Sequence[Search],
     search: Search,
     trials: int,
@@ -416,3 +242,175 @@ def _shown(
         )
 
     return show
+
+
+def without_test(data: Data) -> Data:
+    """Return a graph whose labels outside training and validation are hidden.
+
+    The validation nodes take the place of the test nodes.
+
+    Training and validation are what they were, to the last digit: features and edges of all nodes
+    stay. What a record of it calls test accuracy is the validation accuracy again, and its split
+    is called "... without test"; its content hash is another, so that no record made on it is ever
+    taken for one of the dataset itself.
+
+    Args:
+        data: A graph from :func:`drgcn.load`.
+    """
+    hidden = copy.copy(data)
+    hidden.y = data.y.clone()
+    hidden.y[~(data.train_mask | data.val_mask)] = -1
+    hidden.test_mask = data.val_mask.clone()
+    info = data.dataset
+    missing = hidden.y < 0 if hidden.y.dim() == 1 else (hidden.y < 0).any(dim=1)
+    hidden.dataset = replace(
+        info,
+        split=f"{info.split} {SUFFIX}",
+        test=info.val,
+        unlabelled=int(missing.sum()),
+        content_hash=hashlib.sha256(f"{info.content_hash} {SUFFIX}".encode()).hexdigest()[:16],
+    )
+    return hidden
+
+
+class TrialLog:
+    """An optuna study in an SQLite file, to which only finished trials are added.
+
+    A trial that is cut off leaves nothing here: the same one is drawn again, and goes on from its
+    own checkpoint or record. Any tool for optuna's studies can open the file.
+
+    Args:
+        path: The file.
+        name: Name of the study, for a file may hold several.
+        question: Everything that decides the trials. A study of the same name with another
+            question is refused.
+    """
+
+    def __init__(self, path: Path, name: str, question: Mapping[str, Any]) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            self._study = optuna.create_study(
+                storage=f"sqlite:///{path.resolve()}",
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            asked = self._study.user_attrs.get(_QUESTION)
+        except Exception as error:  # a damaged file can raise nearly anything
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise InputError(
+                f"Expected {path} to be a study of this program; it cannot be read ({reason}). "
+                f"Remove it, or choose another --out."
+            ) from None
+        if asked is None:
+            self._study.set_user_attr(_QUESTION, dict(question))
+        elif asked != question:
+            changed = sorted(k for k in {**asked, **question} if asked.get(k) != question.get(k))
+            raise InputError(
+                f"Expected the search that {path.parent} holds already for {name}; found another "
+                f"{', '.join(changed)}. Choose another --out."
+            )
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """Trials so far, in order."""
+        return self._study.get_trials(deepcopy=False)
+
+    def add(
+        self,
+        settings: Mapping[str, Any],
+        space: Sequence[SettingRange],
+        val_accuracy: Sequence[float],
+    ) -> None:
+        """Add a trial that was trained, with the validation accuracy of each seed."""
+        self._study.add_trial(
+            optuna.create_trial(
+                value=sum(val_accuracy) / len(val_accuracy),
+                params=dict(settings),
+                distributions={one.name: one.distribution() for one in space},
+                user_attrs={"val_accuracy": list(val_accuracy)},
+            )
+        )
+
+    def add_failure(
+        self,
+        settings: Mapping[str, Any],
+        space: Sequence[SettingRange],
+        reason: str,
+        seconds: float,
+    ) -> None:
+        """Add a trial that could not be trained. It counts: time was spent on it."""
+        self._study.add_trial(
+            optuna.create_trial(
+                state=TrialState.FAIL,
+                params=dict(settings),
+                distributions={one.name: one.distribution() for one in space},
+                user_attrs={"reason": reason, "seconds": round(seconds, 3)},
+            )
+        )
+
+
+def draw(
+    before: Sequence[optuna.trial.FrozenTrial], space: Sequence[SettingRange], seed: int
+) -> dict[str, Any]:
+    """Draw the settings of one more trial.
+
+    They depend on the seed, the number of trials before and their validation accuracies, and on
+    nothing else: a sampler that lives through a search would have a state that a killed process
+    takes with it.
+
+    Args:
+        before: The finished trials, in order.
+        space: Ranges of the settings.
+        seed: Seed of the search.
+    """
+    own = int(np.random.SeedSequence([seed, len(before)]).generate_state(1)[0])
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=own),
+        # Seeds train together in one pass, so there is nothing to cut short.
+        pruner=optuna.pruners.NopPruner(),
+    )
+    study.add_trials(before)
+    drawn = study.ask({one.name: one.distribution() for one in space}).params
+    return {one.name: one.tidy(drawn[one.name]) for one in space}
+
+
+def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with settings changed; unknown names are arguments of the model."""
+    own = {name: value for name, value in settings.items() if name in _FIELDS}
+    options = {name: value for name, value in settings.items() if name not in _FIELDS}
+    return replace(experiment, **own, options={**experiment.options, **options})
+
+
+def settings_inside(
+    experiment: Experiment, space: Sequence[SettingRange]
+) -> dict[str, Any] | None:
+    """Return the settings that an experiment has already, if the search could draw them."""
+    found: dict[str, Any] = {}
+    for one in space:
+        known = experiment.to_dict() if one.name in _FIELDS else experiment.options
+        if one.name not in known or not one.contains(known[one.name]):
+            return None
+        found[one.name] = known[one.name]
+    return found
+
+
+def corners(experiment: Experiment, space: Sequence[SettingRange]) -> Iterator[Experiment]:
+    """Yield the experiment with each setting at its ends, one at a time, to check a space."""
+    for one in space:
+        for value in one.ends:
+            yield with_settings(experiment, {one.name: value})
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold a folder against other searches."""
+    try:
+        with lock(folder / ".lock", patience=0):
+            yield
+    except LockedError:
+        raise InputError(
+            f"Expected {folder} to be free; another search is running in it. Wait for it, or "
+            f"choose another --out."
+        ) from None

@@ -1,4 +1,4 @@
-"""Search spaces: ranges of settings, how they are written, and the default around a recipe."""
+"""Search spaces: ranges of settings, their notation, and the default around a recipe."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 _DIGITS = 4  # of a drawn number: what a table prints can be typed again
+_FORMS = "name=low:high, name=low:high:log or name=a,b,c"
+# Settings of training itself. Epochs are none of them: they are the budget, the same for all.
+_TRAINING: dict[str, type] = {"lr": float, "weight_decay": float}
+_SIZES: dict[str, type] = {"dropout": float, "hidden_channels": int, "num_layers": int}
+_ROW = {"reweight", "norm", "pre_activation"}  # name the row of a table, and are chosen, not tuned
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+_WIDTHS = {
+    "gat": (16, 32, 64, 128),  # all heads together: multiples of eight
+    "graphsage": (32, 64, 128, 256),
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +53,11 @@ class SettingRange:
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """Both ends of a range, or all values: what a model has to take for this to make sense."""
+        """Both ends of a range, or all values: a model has to accept each of them."""
         return self.choices or (self.low, self.high)
 
     def contains(self, value: Any) -> bool:
-        """Whether the search could have drawn a value."""
+        """Return whether the search could have drawn a value."""
         if self.choices:
             # True equals 1 in Python; as a setting it is something else.
             return any(value == one and type(value) is type(one) for one in self.choices)
@@ -58,13 +68,13 @@ class SettingRange:
         )
 
     def tidy(self, value: Any) -> Any:
-        """A drawn value with few digits, inside the range still."""
+        """Round a drawn value to few digits, inside the range still."""
         if self.choices or self.whole:
             return value
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
 
     def distribution(self) -> BaseDistribution:
-        """The same in optuna's words."""
+        """Return the range as a distribution of optuna."""
         from optuna.distributions import (
             CategoricalDistribution,
             FloatDistribution,
@@ -78,7 +88,7 @@ class SettingRange:
         return FloatDistribution(self.low, self.high, log=self.log)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return it as plain values."""
         if self.choices:
             return {"choices": list(self.choices)}
         return {"low": self.low, "high": self.high, "log": self.log, "whole": self.whole}
@@ -89,16 +99,8 @@ class SettingRange:
         return f"{self.name}={self.low:g}:{self.high:g}{':log' if self.log else ''}"
 
 
-_FORMS = "name=low:high, name=low:high:log or name=a,b,c"
-# Settings of training itself. Epochs are none of them: they are the budget, the same for all.
-_TRAINING: dict[str, type] = {"lr": float, "weight_decay": float}
-_SIZES: dict[str, type] = {"dropout": float, "hidden_channels": int, "num_layers": int}
-_ROW = {"reweight", "norm", "pre_activation"}  # name the row of a table, and are chosen, not tuned
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
-
-
 def tunable(usual: Experiment, make: type) -> dict[str, type]:
-    """The settings that can be searched for a model, and the kind of each.
+    """Return the settings that can be searched for a model, and the type of each.
 
     Args:
         usual: The model's recipe.
@@ -116,7 +118,7 @@ def tunable(usual: Experiment, make: type) -> dict[str, type]:
 
 
 def read_space(words: Sequence[str], usual: Experiment, make: type) -> tuple[SettingRange, ...]:
-    """The ranges of a list of words, in their order.
+    """Read the ranges of a list of words, in their order.
 
     Args:
         words: Each of the form ``name=low:high``, ``name=low:high:log`` or ``name=a,b,c``.
@@ -170,7 +172,7 @@ def _range(name: str, kind: type, values: str, word: str) -> SettingRange:
 
 
 def _value(name: str, kind: type, word: str, whole_word: str) -> Value:
-    """One value, of the kind of its setting and within what the setting means."""
+    """Read one value, of the type of its setting and within its limits."""
     found: Value = word
     if kind is not str:
         try:
@@ -191,7 +193,7 @@ def _value(name: str, kind: type, word: str, whole_word: str) -> Value:
 
 
 def _expect_sensible(name: str, value: Value, word: str) -> None:
-    """Refuses what the training would not, or only after work was done."""
+    """Refuse values that training would accept, or refuse only after work was done."""
     if isinstance(value, str | bool):
         return
     if name in ("hidden_channels", "num_layers", "batch_size") and value < 1:
@@ -204,14 +206,8 @@ def _expect_sensible(name: str, value: Value, word: str) -> None:
         raise InputError(f"Expected {name} in [0, 1); found {value} in --space {word}.")
 
 
-_WIDTHS = {
-    "gat": (16, 32, 64, 128),  # all heads together: multiples of eight
-    "graphsage": (32, 64, 128, 256),
-}
-
-
 def default_space(usual: Experiment) -> tuple[SettingRange, ...]:
-    """Learning rate, L2, dropout and width.
+    """Return ranges of learning rate, L2, dropout and width.
 
     The learning rate reaches ten times below and above the recipe's, for the optimisers of the
     recipes differ: 0.005 with Adam is as usual as 1 with plain gradient descent. MixHop has a
