@@ -164,7 +164,7 @@ def set_aside_damaged(kind: type[Record], folder: Path) -> list[str]:
     """
     lines = []
     for path, reason in kind.damaged(folder).items():
-        target = _free(folder / "damaged" / path.name)
+        target = free_path(folder / "damaged" / path.name)
         target.parent.mkdir(exist_ok=True)
         try:
             path.rename(target)
@@ -173,6 +173,15 @@ def set_aside_damaged(kind: type[Record], folder: Path) -> list[str]:
         write_whole(target.with_suffix(".reason.txt"), reason + "\n")
         lines.append(f"damaged record set aside in {target}, its seeds are run again: {reason}")
     return lines
+
+
+def free_path(path: Path) -> Path:
+    """Return the path, or one like it with a number, at which there is no file."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
 
 
 def environment(device: torch.device) -> dict[str, str | int]:
@@ -219,12 +228,3 @@ def source_hash() -> str:
 
 def _files(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern)) if folder.is_dir() else []
-
-
-def _free(path: Path) -> Path:
-    """Return a path that is not taken: the same file may be damaged twice."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free

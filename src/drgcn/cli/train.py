@@ -81,8 +81,8 @@ def train(
     inductive: Annotated[
         Seen | None,
         typer.Option(
-            help="Train on training nodes alone and evaluate on the whole graph (train), or on "
-            "training nodes and those looked at (apart); or see all (none).",
+            help="Part of one graph that training sees: training nodes alone, and evaluation the "
+            "whole graph (train) or training and evaluated nodes (apart); or all nodes (none).",
             **_OWN,
         ),
     ] = None,

@@ -88,7 +88,7 @@ def attempt(
         patience: See :func:`run_job`.
 
     Raises:
-        LockedError: If another runner has the job in hand for longer than ``patience``.
+        LockedError: If another runner is running the job for longer than ``patience``.
     """
 
     def progress(now: Progress) -> None:
@@ -109,8 +109,8 @@ def attempt(
             words = f"{type(error).__name__}: {error}".strip().splitlines()[0]
             full = disk_is_full(error)
             report = JobReport(job, error=words, traceback=traceback.format_exc(), disk_full=full)
-    said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, DrgcnWarning))
-    return replace(report, seconds=time.perf_counter() - start, notes=tuple(said))
+    notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, DrgcnWarning))
+    return replace(report, seconds=time.perf_counter() - start, notes=tuple(notes))
 
 
 def run_job(
@@ -134,8 +134,8 @@ def run_job(
         data_root: Folder of the datasets, see :func:`drgcn.load`.
         device: Where to train.
         progress: See :func:`drgcn.fit`.
-        patience: How many seconds to wait if another process has the job in hand; as long as it
-            takes if not given.
+        patience: Seconds to wait if another process is running the job; as long as it takes if not
+            given.
 
     Raises:
         LockedError: If the other process is still at it after that.

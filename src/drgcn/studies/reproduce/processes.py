@@ -25,7 +25,7 @@ from drgcn.studies.reproduce.jobs import Job, JobReport
 StartMethod = Literal["spawn", "forkserver"]
 
 _ATTEMPTS = 2
-_LOCK_WAIT = 1.0  # seconds, for a job that another runner has in hand
+_LOCK_WAIT = 1.0  # seconds, for a job that another runner is running
 _GRACE = 5.0  # seconds to clear up in, before a worker is killed
 
 
@@ -142,7 +142,7 @@ class QueuedJob:
     Attributes:
         job: The job.
         attempt: Number of the attempt, from 1.
-        patience: Seconds to wait if another runner has it in hand.
+        patience: Seconds to wait if another runner is running it.
         alone: Whether nothing else may run beside it.
     """
 
@@ -153,7 +153,7 @@ class QueuedJob:
 
 
 class JobQueue:
-    """Jobs in the order given; then those that other runners had in hand; then second attempts.
+    """Jobs in the order given; then those that other runners were running; then second attempts.
 
     A job gets its second attempt at the end and alone: what kills a worker is most often
     want of memory, and that is when there is most of it.
@@ -184,7 +184,7 @@ class JobQueue:
         return None
 
     def put_back(self, queued: QueuedJob) -> None:
-        """Take back a job that another runner has in hand."""
+        """Take back a job that another runner is running."""
         later = self._second if queued.alone else self._busy
         later.append(replace(queued, patience=_LOCK_WAIT))
 
@@ -211,7 +211,7 @@ class Worker:
     A connection that several processes share could be left locked by one that is killed.
 
     Attributes:
-        queued: The job it has in hand; ``None`` if it is idle.
+        queued: The job it is running; ``None`` if it is idle.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
@@ -235,7 +235,7 @@ class Worker:
 
         Returns:
             The share of its job that is done, the report at its end, or ``None`` if another
-            runner has the job in hand.
+            runner is running the job.
 
         Raises:
             EOFError: If the process has died.

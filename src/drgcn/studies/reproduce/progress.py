@@ -69,7 +69,7 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """As people say it: ``about 12 min left``."""
+        """Description for people: ``about 12 min left``."""
         return f"{'about' if self.whole else 'more than'} {duration(self.seconds)} left"
 
 
@@ -231,14 +231,14 @@ class ProgressView:
         self.ended_jobs += 1
         if report.error is not None:
             self.failed_jobs += 1
-            self.say(f"failed: {report.job.name}: {report.error}")
+            self.print_line(f"failed: {report.job.name}: {report.error}")
         for note in report.notes:
             if note not in self.notes:
                 self.notes.add(note)
-                self.say(f"warning: {note}")
+                self.print_line(f"warning: {note}")
         self._show()
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line above the bars."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -262,4 +262,4 @@ class ProgressView:
             self.bars.update(self.whole, completed=self.left.share, now=self.words)
         elif now - self.printed_at >= self.every:
             self.printed_at = now
-            self.say(self.words)
+            self.print_line(self.words)

@@ -24,7 +24,7 @@ from drgcn.data.downloader import data_root as chosen_root
 from drgcn.data.downloader import files_of
 from drgcn.errors import DrgcnError, DrgcnWarning, InputError
 from drgcn.ray_cluster import RayShare, connect
-from drgcn.records import source_hash
+from drgcn.records import free_path, source_hash
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.reproduce.backend import OUT_OF_MEMORY, Watch, attempt, job_data
 from drgcn.studies.reproduce.jobs import Job, JobReport
@@ -376,11 +376,8 @@ def store_record(text: str, out: Path) -> Path | None:
         if not fresh:
             return None
         record = replace(record, seeds=fresh)
-        name, number = record.file_name, 1
-        while (out / name).exists():  # damaged, or other seeds between the same two
-            number += 1
-            name = f"{Path(record.file_name).stem}-{number}.json"
-        return record.save(out, name)
+        # Its name may be that of a damaged file, or of other seeds between the same two.
+        return record.save(out, free_path(out / record.file_name).name)
 
 
 def _cancel(refs: list[Any]) -> None:
