@@ -289,6 +289,27 @@ def test_arguments_that_are_set_join_those_of_the_recipe(call, tmp_path):
     assert options == {"hidden_channels": [4, 4], "hidden_dropout": 0.9, "binarize": False}
 
 
+def test_options_of_training_reach_the_experiment(call, tmp_path):
+    words = (
+        "--layers",
+        "3",
+        "--hidden",
+        "5",
+        "--dropout",
+        "0.2",
+        "--lr",
+        "0.03",
+        "--norm",
+        "batch",
+    )
+    words += ("--weight-decay", "0.07", "--rule", "rising-loss", "--pre-activation", *QUICK)
+    assert call("train", "wine", "--reweight", "static", *words)[0] == 0
+    changed = {"num_layers": 3, "hidden_channels": 5, "dropout": 0.2, "lr": 0.03, "norm": "batch"}
+    changed |= {"weight_decay": 0.07, "rule": "rising-loss", "pre_activation": True, "epochs": 3}
+    expected = recipe("wine", "random", reweight="static", **changed)
+    assert the_record(tmp_path / "runs")["experiment"] == expected.to_dict()
+
+
 def test_batches_and_what_training_sees_are_options(call, tmp_path):
     words = ("--batch-size", "8", "--inductive", "apart", "--set", "sampler=layer-dependent")
     assert call("train", "wine", "--model", "fastgcn", *words, *QUICK)[0] == 0
