@@ -18,7 +18,7 @@ from drgcn.studies.report.verdicts import (
     judged_tables,
     overview,
 )
-from drgcn.studies.reproduce.outcomes import Failure
+from drgcn.studies.reproduce.jobs import Failure
 
 
 @pytest.fixture

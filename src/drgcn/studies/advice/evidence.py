@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from drgcn._io import write_whole
 from drgcn.errors import InputError
 from drgcn.stats import LEVEL, Sign, correction_words
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
@@ -286,7 +287,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         raise InputError("Expected the folder of the records, as in: evidence results")
     text = dumps(of_folder(Path(sys.argv[1])))
-    (Path(__file__).parent / _FILE).write_text(text, encoding="utf-8")
+    write_whole(Path(__file__).parent / _FILE, text)
 
 
 if __name__ == "__main__":
