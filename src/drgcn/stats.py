@@ -71,7 +71,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside. An interval of NaN excludes nothing."""
+        """True if zero lies outside. An interval of NaN excludes nothing."""
         return self.low > 0 or self.high < 0
 
     def __sub__(self, shift: float) -> Interval:
@@ -261,7 +261,7 @@ class Decision:
 
     @property
     def sure(self) -> bool:
-        """Whether the rows surely differ. Fewer than two seeds, or a NaN, never do."""
+        """True if the rows surely differ. Fewer than two seeds, or a NaN, never do."""
         return self.p_holm < LEVEL
 
     @property
@@ -273,7 +273,7 @@ class Decision:
 
     @property
     def agreed(self) -> bool:
-        """Whether the sign-flip test, corrected the same way, comes to the same."""
+        """True if the sign-flip test, corrected the same way, comes to the same."""
         return self.sure == (self.flip_holm < LEVEL)
 
     @property

@@ -131,7 +131,7 @@ def verdict(decided: Mapping[Pair, Decision]) -> str:
 
 
 def _explanation(over_blind: Mapping[str, Decision]) -> str:
-    """Whether gates that see no data explain a gain of Dr."""
+    """Say if gates that see no data explain a gain of Dr."""
     matched = [name for name, over in over_blind.items() if over.sign != "up"]
     if matched:
         return (

@@ -32,7 +32,7 @@ _MOSTLY_STUCK = 0.5
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """What the comparisons on real data say, in plain words."""
+    """Sum up the comparisons on real data, in plain words."""
     correction = correction_of(comparisons)
     comparisons = [c for c in comparisons if not c.features.startswith("generated")]
     if not comparisons:
@@ -74,7 +74,7 @@ def correction_of(comparisons: Sequence[Comparison]) -> str:
 
 
 def raw_against_standard(comparisons: Sequence[Comparison]) -> str:
-    """What raw features cost that leave most of a gate stuck, beside the same features
+    """Losses on raw features that leave most of a gate stuck, beside the same features
     standardised; empty if no such pair is on record."""
     found = []
     for raw in comparisons:
@@ -137,7 +137,7 @@ class GainEvidence:
 
     @property
     def words(self) -> str:
-        """What was found, in one sentence; empty if nothing was correlated."""
+        """The finding in one sentence; empty if nothing was correlated."""
         if not self.correlations:
             return ""
         found = self.correlations.values()
@@ -205,7 +205,7 @@ class Comparison:
 
     @property
     def scaled(self) -> bool:
-        """Whether features were brought to a common scale before training."""
+        """True if features were brought to a common scale before training."""
         return self.normalize != "none"
 
     @property

@@ -188,7 +188,7 @@ class Finding:
 
     @property
     def sure(self) -> bool:
-        """Whether it stands after the correction."""
+        """True if it stands after the correction."""
         return self.p_holm < LEVEL
 
 

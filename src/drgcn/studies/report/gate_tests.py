@@ -90,7 +90,7 @@ def _family(groups: Sequence[Mapping[str | None, Row]], pair: Pair) -> dict[int,
 
 
 def counts(tests: Sequence[GateTest]) -> dict[Sign, int]:
-    """How many comparisons ended in which way."""
+    """Count the comparisons by their sign."""
     found: dict[Sign, int] = {"up": 0, "down": 0, "unsure": 0}
     for test in tests:
         found[test.sign] += 1

@@ -183,7 +183,7 @@ def _finite(value: float) -> float | None:
 
 
 def tuning_words(report: dict[str, Any]) -> str:
-    """What was spent, what was chosen, and the table on fresh seeds."""
+    """Format the cost, the choice, and the table on fresh seeds."""
     data, budget, fresh = report["data"], report["budget"], report["fresh"]
     asked, done = budget["trials_asked"], budget["trials"]
     lines = [
