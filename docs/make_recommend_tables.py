@@ -18,7 +18,6 @@ from recommend_costs import cost_figure, cost_table, search_words
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
 from drgcn.recommend.study.tables import (
     GateComparison,
-    Rows,
     comparisons,
     corrected,
     difference_rows,
@@ -26,6 +25,7 @@ from drgcn.recommend.study.tables import (
     title,
     verdict,
 )
+from drgcn.reporting.tables import Table
 from drgcn.studies.report.figures import save_figure
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +51,7 @@ def blocks() -> dict[str, str]:
         "study summary": summary(gates),
         "study settings": settings_table(),
         "study recall": "\n\n".join(map(section, gates)) or NONE_YET,
-        "study differences": difference_rows(gates).markdown() if gates else NONE_YET,
+        "study differences": difference_rows(gates).markdown("none") if gates else NONE_YET,
         "study lightgcn": "\n\n".join(map(section, known)) or NONE_YET,
         "study search": search_table(read_records(RECORDS, "search")),
         "study where": where(found),
@@ -98,7 +98,7 @@ def summary(gates: list[GateComparison]) -> str:
 def section(found: GateComparison) -> str:
     """One comparison under its title."""
     last = f"\n\n{verdict(found)}" if len(found.gates) > 1 else ""
-    return f"**{title(found)}**\n\n{recall_rows(found).markdown()}{last}"
+    return f"**{title(found)}**\n\n{recall_rows(found).markdown('none')}{last}"
 
 
 def settings_table() -> str:
@@ -114,7 +114,7 @@ def settings_table() -> str:
 
     columns = [recipe(name) for name in SETS]
     rows = [[name, *(word(one, name) for one in columns)] for name in SHOWN]
-    return Rows(["", *SETS], rows).markdown()
+    return Table(["", *SETS], rows, left=1).markdown("none")
 
 
 def search_table(records: list[StudyRecord]) -> str:
@@ -137,7 +137,8 @@ def search_table(records: list[StudyRecord]) -> str:
         [f"{data}, {model}", *(cell(own, rate) for rate in rates)]
         for (data, model), own in sorted(tried.items())
     ]
-    return Rows(["learning rate", *(f"{rate:g}" for rate in rates)], rows).markdown()
+    heads = ["learning rate", *(f"{rate:g}" for rate in rates)]
+    return Table(heads, rows, left=1).markdown("none")
 
 
 def where(comparisons: list[GateComparison]) -> str:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import PARTS
 from drgcn.audit.report import SEVERITIES, AuditReport
+from drgcn.reporting.tables import Table
 
 # Colour-blind safe (Okabe and Ito).
 _COLOURS = {"train": "#0072B2", "val": "#E69F00", "test": "#009E73"}
@@ -174,7 +175,7 @@ def markdown_report(report: AuditReport) -> str:
         lines += ["", f"## {severity.capitalize()} ({len(found)})"] if found else []
         for finding in found:
             lines += ["", f"**{finding.name}**: {finding.summary}", "", finding.definition]
-            lines += ["", *_table(finding)] if finding.rows else []
+            lines += ["", _table(finding)] if finding.rows else []
     return "\n".join(lines) + "\n"
 
 
@@ -191,16 +192,11 @@ def shown(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-def _table(finding: Finding) -> list[str]:
-    rows = [finding.columns, ["---"] * len(finding.columns), *finding.rows[:_MARKDOWN_ROWS_SHOWN]]
-    lines = [f"| {' | '.join(_cell(value) for value in row)} |" for row in rows]
-    more = len(finding.rows) - _MARKDOWN_ROWS_SHOWN
-    return lines + ([f"\n{more:,} more rows."] if more > 0 else [])
-
-
-def _cell(value: Any) -> str:
-    # A bar would open another cell, a line end another row.
-    return " ".join(shown(value).replace("|", "\\|").split())
+def _table(finding: Finding) -> str:
+    rows = finding.rows[:_MARKDOWN_ROWS_SHOWN]
+    cells = [[" ".join(shown(value).split()) for value in row] for row in rows]
+    more = len(finding.rows) - len(rows)
+    return Table(finding.columns, cells).markdown() + (f"\n\n{more:,} more rows." * (more > 0))
 
 
 _PAGE_ROWS_SHOWN = 50

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.advice.correlation import FEWEST, correlate
 from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
@@ -17,7 +18,6 @@ from drgcn.studies.report.gate_tests import GateTest
 from drgcn.studies.report.measurements import mean_saturation, share_words
 from drgcn.studies.report.svg import WIDTH, Axis, Chart
 from drgcn.studies.report.tables import GATES, Row, data_name, published_cell, row_name
-from drgcn.studies.report.text_table import TextTable
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ComparisonBlock:
     title: str
     short: str
     facts: str
-    table: TextTable
+    table: Table
     verdict: str
     charts: tuple[str, ...]
     provenance: str
@@ -77,11 +77,12 @@ def _short(results: Mapping[str | None, Results]) -> str:
     return ", ".join(f"{summarize(seeds).mean:.1f}" for seeds in results.values()) + " %"
 
 
-def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> TextTable:
+def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> Table:
     plain = shown[None][1] if None in shown else None
-    heads = ("model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer")
+    heads = ["model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer"]
     rows = tuple(_cells(record, seeds, plain) for record, seeds in shown.values())
-    return TextTable(name, name, (*heads, "stuck per layer", "best epoch", "seeds"), rows)
+    heads += ["stuck per layer", "best epoch", "seeds"]
+    return Table(heads, rows, name, name, left=1)
 
 
 def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[str, ...]:

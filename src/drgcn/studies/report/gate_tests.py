@@ -10,12 +10,12 @@ import numpy as np
 from scipy import stats
 
 from drgcn.errors import InputError
+from drgcn.reporting.tables import Table
 from drgcn.studies.advice.correlation import holm
 from drgcn.studies.comparison import Gain, Results, mean_interval, summarize
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, data_name, gate_groups, row_name
-from drgcn.studies.report.text_table import TextTable
 
 # Up to here all patterns of signs are counted, about a million; above some are drawn.
 _COUNTED = 20
@@ -191,7 +191,7 @@ _HEADS: Final = (
 _KINDS: Final = {"up": "above", "down": "below", "unsure": "unsure"}
 
 
-def gate_test_table(tests: Sequence[GateTest], against: str | None) -> TextTable:
+def gate_test_table(tests: Sequence[GateTest], against: str | None) -> Table:
     """One family: Dr against one other row, wherever both are on record."""
     name = BASELINES[against]
     rows = [
@@ -202,12 +202,13 @@ def gate_test_table(tests: Sequence[GateTest], against: str | None) -> TextTable
         )
         for one in tests
     ]
-    return TextTable(
+    return Table(
         name=f"dr-{name.split()[0]}",
         title=f"Dr against {_article(against)}",
         heads=_HEADS,
         rows=tuple(rows),
         notes=(family_words(tests, against),),
+        left=1,
         kinds=tuple(_KINDS[one.sign] for one in tests),
         pictures=tuple(interval_pictures([one.test.gain for one in tests])),
     )
