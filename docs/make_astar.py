@@ -17,6 +17,7 @@ from typing import Final
 import torch
 from astar_figure import astar_figure
 from astar_oracle import known_tastes, popular, recall
+from pictures import save_figure
 from torch import Tensor
 
 from drgcn.recommend.clicks import ClickData
@@ -168,7 +169,7 @@ def main() -> int:
     if "--check" in sys.argv:
         return int(filled(page, blocks) != page)
     PAGE.write_text(filled(page, blocks), encoding="utf-8")
-    astar_figure(data, new).savefig(PICTURE, dpi=110, metadata={"Software": None})
+    save_figure(astar_figure(data, new), PICTURE, dpi=110)
     return 0
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gate_figure import gate_figure
+from pictures import save_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
@@ -26,7 +27,6 @@ from drgcn.recommend.study.tables import (
     verdict,
 )
 from drgcn.reporting.tables import Table
-from drgcn.studies.report.figures import save_figure
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "docs/recommend_results.md", "docs/retrieval.md")]

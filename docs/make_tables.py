@@ -27,6 +27,7 @@ from pages.gain import (
     stuck_words,
 )
 from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
+from pictures import Rows, comparison_figure, save_figure
 
 from drgcn.reporting.tables import Table
 from drgcn.studies.advice.evidence import gather
@@ -37,7 +38,6 @@ from drgcn.studies.experiment import MODELS, unusual
 from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.paper.published import RESULTS
 from drgcn.studies.records import RunRecord, load_records
-from drgcn.studies.report.figures import Rows, comparison_figure, save_figure
 from drgcn.studies.report.tables import (
     GATES,
     gate_groups,

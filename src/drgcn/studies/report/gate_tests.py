@@ -10,11 +10,11 @@ import numpy as np
 from scipy import stats
 
 from drgcn.errors import InputError
+from drgcn.reporting.charts import interval_pictures
 from drgcn.reporting.tables import Table
 from drgcn.studies.advice.correlation import holm
 from drgcn.studies.comparison import Gain, Results, mean_interval, summarize
 from drgcn.studies.records import RunRecord
-from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, data_name, gate_groups, row_name
 
 # Up to here all patterns of signs are counted, about a million; above some are drawn.

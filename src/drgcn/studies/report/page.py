@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment
-
+from drgcn.reporting.page import write_html
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.contents import Contents, contents
@@ -24,7 +22,7 @@ def write_report(
     caveat: str = "",
     folder: Path | None = None,
 ) -> Path:
-    """Writes the page of some records; returns its path.
+    """Write the page of some records; return its path.
 
     Args:
         records: Run records.
@@ -38,21 +36,21 @@ def write_report(
 
 
 def write_page(found: Contents, path: Path, *, title: str, caveat: str = "") -> Path:
-    """Writes a page with what a report says: no script, no other file, no network."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    template = (resources.files(__package__) / "report.html.jinja").read_text("utf-8")
+    """Write the self-contained page of a report; return its path."""
     comparisons = sum(len(section.blocks) for section in found.sections)
-    page = (
-        Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        .from_string(template)
-        .render(title=title, caveat=caveat, report=found, unfolded=comparisons <= _OPEN)
+    return write_html(
+        path,
+        __package__,
+        "report.html.jinja",
+        title=title,
+        caveat=caveat,
+        report=found,
+        unfolded=comparisons <= _OPEN,
     )
-    path.write_text(page, encoding="utf-8")
-    return path
 
 
 def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
-    """Writes what a report says, without its pictures; returns the path."""
+    """Write a report as Markdown, without its pictures; return its path."""
     parts = [f"# {title}", "\n".join(f"- {sentence}" for sentence in found.findings)]
     for section in found.sections:
         if section.tables or not (section.charts or section.blocks):

@@ -15,13 +15,13 @@ import numpy as np
 from scipy import stats
 
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.charts import interval_pictures
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import Gain, mean_interval
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.measurements import seconds_per_epoch
-from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, merge, rebuilt
 from drgcn.studies.reproduce.outcomes import Failure
 
