@@ -20,7 +20,7 @@ WIDE = 700.0  # width of a chart that stands alone
 SERIES = ("one", "two", "three", "four", "five", "six")
 
 _RIGHT, _TOP = 10.0, 24.0
-_LEAST_LEFT, _LETTER = 44.0, 6.5  # room left of the axes, and of a letter
+_LETTER = 6.5  # room of a letter
 _TICKS, _WORDS = 22.0, 16.0  # room of the ticks below, and of the name of the axis
 _LONGEST_NAME = 44
 
@@ -113,7 +113,9 @@ class Chart:
         self.x_names, self.y_names = x_names, y_names
         self.width, self.height = size
         names = [f"{value:g}" for value in y.ticks] if y_names is None else y_names
-        self._left = max(_LEAST_LEFT, 10 + _LETTER * max(map(len, names), default=0))
+        # Wide charts stand below each other: the same room for any values keeps them aligned.
+        least = 56.0 if self.width >= WIDE else 44.0
+        self._left = max(least, 10 + _LETTER * max(map(len, names), default=0))
         self._bottom = self.height - _TICKS - (_WORDS if x.words else 0.0)
         self._keys: list[tuple[str, str]] = []
         self._parts: list[str] = []
