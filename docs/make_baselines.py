@@ -12,6 +12,7 @@ from pathlib import Path
 
 from drgcn.baselines import METHODS, baseline_records, method
 from drgcn.baselines.run import BaselineRecord, SeedResult, accuracies, plain_settings
+from drgcn.reporting.tables import Table
 from drgcn.studies.paper.page import paper_table_of
 
 ROOT = Path(__file__).parent.parent
@@ -95,7 +96,7 @@ def accuracy_table(results: Results) -> str:
             difference = f"{test.mean - printed:+.1f}"
             cells.append(f"{test.words(1)} ({printed}), {difference}; {count}")
         rows.append([name, *cells])
-    return markdown(["", *SETS], rows)
+    return Table(["", *SETS], rows).markdown()
 
 
 def verdicts(results: Results) -> str:
@@ -128,7 +129,8 @@ def chosen_table(results: Results) -> str:
             if seeds is None:
                 continue
             rows.append([name, dataset, f"{accuracies(seeds)[1].mean:.1f}", _choices(seeds)])
-    return markdown(["method", "dataset", "validation accuracy %", "chosen (seeds)"], rows)
+    heads = ["method", "dataset", "validation accuracy %", "chosen (seeds)"]
+    return Table(heads, rows).markdown()
 
 
 def _choices(seeds: dict[int, SeedResult]) -> str:
@@ -165,7 +167,7 @@ def tried_table(usual: Results, other: Results) -> str:
             ]
         )
     heads = ["tried", "dataset", "seeds", "validation % (usual)", "test % (usual)"]
-    return markdown(heads, rows) if rows else "No other settings on record."
+    return Table(heads, rows).markdown() if rows else "No other settings on record."
 
 
 def where(records: list[BaselineRecord]) -> str:
@@ -173,12 +175,6 @@ def where(records: list[BaselineRecord]) -> str:
     kinds = sorted({(r.environment["device"], r.environment["torch"]) for r in records})
     words = "; ".join(f"{device}, torch {version}" for device, version in kinds)
     return f"{len(records)} records, made on: {words}."
-
-
-def markdown(heads: list[str], rows: list[list[str]]) -> str:
-    """A table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gate_figure import gate_figure
+from pictures import save_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
 from drgcn.recommend.study.tables import (
     GateComparison,
     GateDifference,
-    Rows,
     comparisons,
     decide_gates,
     difference_rows,
@@ -26,7 +26,7 @@ from drgcn.recommend.study.tables import (
     title,
     verdict,
 )
-from drgcn.studies.report.figures import save_figure
+from drgcn.reporting.tables import Table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "docs/recommend_results.md", "docs/retrieval.md")]
@@ -53,14 +53,14 @@ def blocks() -> dict[str, str]:
     def section(one: GateComparison) -> str:
         """One comparison under its title."""
         last = f"\n\n{verdict(judged[one])}" if one in judged else ""
-        return f"**{title(one)}**\n\n{recall_rows(one).markdown()}{last}"
+        return f"**{title(one)}**\n\n{recall_rows(one).markdown('none')}{last}"
 
     return {
         "study findings": findings(judged, known),
         "study summary": summary(judged),
         "study settings": settings_table(),
         "study recall": "\n\n".join(map(section, gates)) or NONE_YET,
-        "study differences": difference_rows(gates).markdown() if gates else NONE_YET,
+        "study differences": difference_rows(gates).markdown("none") if gates else NONE_YET,
         "study lightgcn": "\n\n".join(map(section, known)) or NONE_YET,
         "study search": search_table(read_records(RECORDS, "search")),
         "study where": where(found),
@@ -123,7 +123,7 @@ def settings_table() -> str:
 
     columns = [recipe(name) for name in SETS]
     rows = [[name, *(word(one, name) for one in columns)] for name in SHOWN]
-    return Rows(["", *SETS], rows).markdown()
+    return Table(["", *SETS], rows, left=1).markdown("none")
 
 
 def search_table(records: list[StudyRecord]) -> str:
@@ -146,7 +146,8 @@ def search_table(records: list[StudyRecord]) -> str:
         [f"{data}, {model}", *(cell(own, rate) for rate in rates)]
         for (data, model), own in sorted(tried.items())
     ]
-    return Rows(["learning rate", *(f"{rate:g}" for rate in rates)], rows).markdown()
+    heads = ["learning rate", *(f"{rate:g}" for rate in rates)]
+    return Table(heads, rows, left=1).markdown("none")
 
 
 def where(comparisons: list[GateComparison]) -> str:

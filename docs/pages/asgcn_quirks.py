@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.errors import InputError
+from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import recipe
 from drgcn.studies.records import RunRecord
@@ -29,15 +30,15 @@ def quirk_table(records: Sequence[RunRecord]) -> str:
     """
     rows = _rows(records)
     plain = {_family(row): row for row in rows if not row[0].experiment.options}
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    lines = []
     for row in sorted(rows, key=lambda row: (*_family(row), len(row[0].experiment.options))):
         record, seeds = row
         summary, base = summarize(seeds), plain.get(_family(row), row)
         cells = [data_name(record), record.experiment.label, _words(record)]
         cells += [f"{summary.val_mean:.2f}", summary.words(2)]
         cells += ["" if base is row else str(gain(seeds, base[1]))]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return Table(HEADS, lines).markdown("cells")
 
 
 def variance_words(records: Sequence[RunRecord]) -> str:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.advice.gain import Cell, Finding, GainStudy
 from drgcn.studies.comparison import k_words
 
@@ -33,9 +34,8 @@ _SIGNS = {-1: "below 0", 0: "-", 1: "above 0"}
 
 def cell_table(study: GainStudy) -> str:
     """One line per setting: what Dr gained, and what might have told so."""
-    return _table(
-        list(_COLUMNS), [[column(cell) for column in _COLUMNS.values()] for cell in study.cells]
-    )
+    rows = [[column(cell) for column in _COLUMNS.values()] for cell in study.cells]
+    return Table(list(_COLUMNS), rows).markdown()
 
 
 def correlation_table(study: GainStudy) -> str:
@@ -61,7 +61,7 @@ def correlation_table(study: GainStudy) -> str:
                 str(c.clusters),
             ]
         )
-    return _table(head, rows)
+    return Table(head, rows).markdown()
 
 
 def percent(share: float | None) -> str:
@@ -74,11 +74,6 @@ def short(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f}" if value >= 0.01 else f"{value:.0g}"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 # The least learnt K of a first layer that the paper calls "around 1" (its Table 5).

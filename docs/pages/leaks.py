@@ -37,6 +37,7 @@ from drgcn.data import load
 from drgcn.data.downloader import data_root
 from drgcn.data.splits import Mask
 from drgcn.errors import InputError, MissingDataError
+from drgcn.reporting.tables import Table
 from drgcn.studies.paper.page import paper_table_of
 
 #: The sets that have leak tables.
@@ -448,7 +449,7 @@ def cell_table(comparison: LeakComparison) -> str:
         ]
     )
     heads = ("class", "papers", "ours", "with text", "appeared", "ours", "", "elsewhere", "ours")
-    return markdown((*heads, ""), lines)
+    return Table((*heads, ""), lines).markdown("cells")
 
 
 def definition_table(found: Mapping[str, LeakComparison]) -> str:
@@ -465,7 +466,7 @@ def definition_table(found: Mapping[str, LeakComparison]) -> str:
         lines.append(cells)
     printed = [f"{published_totals(name)[1]}" for name in found]
     lines.append(["the paper", *(cell for number in printed for cell in (number, ""))])
-    return markdown(heads, lines)
+    return Table(heads, lines).markdown("cells")
 
 
 def alternative_table(found: Mapping[str, LeakComparison]) -> str:
@@ -476,7 +477,8 @@ def alternative_table(found: Mapping[str, LeakComparison]) -> str:
             cell = published_leaks(name)[label]
             numbers = (cell.appeared, own, cell.elsewhere, others)
             lines.append([label.replace("_", " "), ", ".join(words), *map(str, numbers)])
-    return markdown(("class", "words", "appeared", "ours", "elsewhere", "ours"), lines)
+    heads = ("class", "words", "appeared", "ours", "elsewhere", "ours")
+    return Table(heads, lines).markdown("cells")
 
 
 def _telling(root: Path, found: Mapping[str, LeakComparison]) -> str:
@@ -493,13 +495,7 @@ def _telling(root: Path, found: Mapping[str, LeakComparison]) -> str:
         *("dataset", "features beyond chance", "most telling (settles of a class)"),
         *("majority", "neighbours", "features", "without label words"),
     )
-    return markdown(heads, lines)
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    return Table(heads, lines).markdown("cells")
 
 
 def filled(page: str, section: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import paper_table_of
@@ -40,11 +41,11 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
     columns = list(next(iter(rows.values())))
     ours, names = _cells(records)
     heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
-    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines = []
     for label, printed in rows.items():
         cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([label, *cells])
+    return Table(["", *heads], lines).markdown("cells")
 
 
 def usual_rows(records: Sequence[RunRecord]) -> list[Row]:
@@ -102,12 +103,12 @@ def paper_k_table(records: Sequence[RunRecord]) -> str:
     for record, seeds in usual_rows(records):
         key = (record.data["name"], record.data["split"], record.experiment.label)
         rows[key] = (record, seeds)
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    lines = []
     for place, printed in paper_k().items():
         plain, dr = (rows.get((*place, label)) for label in ("asgcn", "asgcn + dr"))
         name = place[0] if dr is None else data_name(dr[0])
-        lines.append("| " + " | ".join([name, place[1], *_k_cells(plain, dr, printed)]) + " |")
-    return "\n".join(lines)
+        lines.append([name, place[1], *_k_cells(plain, dr, printed)])
+    return Table(HEADS, lines).markdown("cells")
 
 
 def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str]:

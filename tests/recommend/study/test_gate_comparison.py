@@ -117,10 +117,10 @@ def test_tables_say_what_the_records_say(values, comparison):
     means = 100 * values["static"].mean(axis=1)
     row = next(row for row in table.rows if row[0] == "static")
     assert row[1:3] == ["5", f"{means.mean():.2f} ± {means.std(ddof=1):.2f}"]
-    cells = dict(zip(table.header, row, strict=True))
+    cells = dict(zip(table.heads, row, strict=True))
     assert (cells["no plateau"], cells["seconds"], cells["best epoch"]) == ("5", "3", "3.0")
     assert [row[0] for row in table.rows][-2:] == ["popular items", "random items"]
-    assert "cold" not in " ".join(table.header)  # there is nobody
+    assert "cold" not in " ".join(table.heads)  # there is nobody
     lines = difference_rows([comparison, comparison]).markdown().splitlines()
     assert len(lines) == 2 + 2 * len(PAIRS)
     one = [float(r[5]) for r in difference_rows([comparison]).rows]

@@ -17,6 +17,7 @@ from drgcn._io import whole_folder
 from drgcn.audit.refining.node_map import Refined
 from drgcn.data.loader import load
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.tables import Table
 
 FILES = {
     "nodes.parquet": "a row per node: id, features, label, split; the id is the old number",
@@ -120,6 +121,7 @@ def _check(refined: Refined, folder: Path) -> None:
 def _readme(refined: Refined, folder: Path) -> str:
     account = refined.to_dict()
     nodes, edges, origin = account["nodes"], account["edges"], account["refined from"]
+    files = [(f"`{file}`", what) for file, what in FILES.items() if (folder / file).is_file()]
     lines = [
         f"# {refined.data.dataset.name}",
         "",
@@ -134,9 +136,7 @@ def _readme(refined: Refined, folder: Path) -> str:
         f"{'not normalised' if origin.get('normalize', 'none') == 'none' else 'normalised'} when "
         "the set was refined, and are written as they were.",
         "",
-        "| file | what it holds |",
-        "|---|---|",
-        *(f"| `{file}` | {what} |" for file, what in FILES.items() if (folder / file).is_file()),
+        Table(("file", "what it holds"), files).markdown("cells"),
         "",
     ]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from drgcn.recommend.study.records import StudyRecord
     from drgcn.recommend.study.run import Look
     from drgcn.recommend.study.settings import StudySettings
-    from drgcn.recommend.study.tables import Rows
+    from drgcn.reporting.tables import Table
 
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
@@ -238,15 +238,9 @@ def show(records: list[StudyRecord], json: bool) -> None:
         print(words)
 
 
-def _print(rows: Rows) -> None:
+def _print(table: Table) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table()
-    for place, name in enumerate(rows.header):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    for row in rows.rows:
-        table.add_row(*row)
     console = Console()
     console.width = max(console.width, _WIDTH)  # a number cut in half is worse than a long line
-    console.print(table)
+    console.print(table.rich(wrap=False))

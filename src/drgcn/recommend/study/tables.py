@@ -13,6 +13,7 @@ import torch
 from drgcn.recommend.retrieval.evaluation import Estimate
 from drgcn.recommend.study.records import StudyRecord, unpacked
 from drgcn.recommend.study.settings import GATES
+from drgcn.reporting.tables import Table
 from drgcn.stats import Decision, Interval, Summary, decide
 
 #: Which gate is held against which: Dr against all others, and those against no gate.
@@ -121,29 +122,6 @@ def decide_gates(found: Sequence[GateComparison]) -> list[list[GateDifference]]:
 _LEAST_USERS = 1
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A table in words.
-
-    Attributes:
-        header: Names of the columns.
-        rows: The cells.
-    """
-
-    header: list[str]
-    rows: list[list[str]]
-
-    def transposed(self) -> Rows:
-        """Rows as columns, for narrow terminals."""
-        header, *rows = [list(column) for column in zip(self.header, *self.rows, strict=True)]
-        return Rows(header, rows)
-
-    def markdown(self) -> str:
-        """As Markdown; the first column to the left, the others to the right."""
-        lines = ["|".join(["", *self.header, ""]), "|---|" + "---:|" * (len(self.header) - 1)]
-        return "\n".join([*lines, *("|".join(["", *row, ""]) for row in self.rows)])
-
-
 def title(found: GateComparison) -> str:
     """What was compared, in a line."""
     one = found.any
@@ -152,7 +130,7 @@ def title(found: GateComparison) -> str:
     return f"{one.data['name']}, {s.model}{loss}, {one.data['split']}, protocol {s.protocol}"
 
 
-def recall_rows(found: GateComparison) -> Rows:
+def recall_rows(found: GateComparison) -> Table:
     """Mean and deviation of every gate over seeds, in percent; popular and random lists beside."""
     one = found.any
     lengths = one.settings.n
@@ -179,10 +157,10 @@ def recall_rows(found: GateComparison) -> Rows:
         rows.append(cells)
     for name, words in (("popularity", "popular items"), ("chance", "random items")):
         rows.append(_beside(found, name, words, groups, len(header)))
-    return Rows(header, rows)
+    return Table(header, rows, left=1)
 
 
-def difference_rows(found: Sequence[GateComparison]) -> Rows:
+def difference_rows(found: Sequence[GateComparison]) -> Table:
     """Gates against each other over all comparisons given, which are one family."""
     rows = []
     for one, family in zip(found, decide_gates(found), strict=True):
@@ -200,7 +178,7 @@ def difference_rows(found: Sequence[GateComparison]) -> Rows:
                 ]
             )
     header = ["data", "gates", "seeds", "points, 95 % over seeds", "p", "p (Holm)"]
-    return Rows([*header, "points, 95 % over users"], rows)
+    return Table([*header, "points, 95 % over users"], rows, left=1)
 
 
 def verdict(differences: Sequence[GateDifference]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from drgcn._format import duration, plural
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.tables import Table
 from drgcn.stats import LEVEL
 from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.records import RunRecord
@@ -31,7 +32,6 @@ from drgcn.studies.report.gate_tests import (
 )
 from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
 from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, merge, record_rows
-from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.report.verdicts import (
     PAPER_RUNS,
     CellRows,
@@ -61,7 +61,7 @@ class Section:
     name: str
     title: str
     words: tuple[str, ...] = ()
-    tables: tuple[TextTable, ...] = ()
+    tables: tuple[Table, ...] = ()
     charts: tuple[str, ...] = ()
     blocks: tuple[ComparisonBlock, ...] = ()
 
@@ -79,7 +79,7 @@ class Contents:
     sections: tuple[Section, ...]
 
     @property
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """All tables, in order."""
         return [table for section in self.sections for table in section.tables]
 
@@ -198,7 +198,7 @@ def _all_records(records: Sequence[RunRecord]) -> Section:
     title = f"All {len(records)} records"
     rows = tuple(record_rows(records))
     notes = ("A published number in brackets was reached on other features.",)
-    table = TextTable("records-table", title, RECORD_HEADS, rows, notes, left=3, folded=True)
+    table = Table(RECORD_HEADS, rows, "records-table", title, notes, left=3, folded=True)
     return Section("records", "All records", tables=(table,))
 
 
@@ -282,7 +282,7 @@ _VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
 _DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
 
 
-def device_table(records: Sequence[RunRecord]) -> TextTable:
+def device_table(records: Sequence[RunRecord]) -> Table:
     """What was trained on which machine."""
     groups: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
@@ -301,7 +301,7 @@ def device_table(records: Sequence[RunRecord]) -> TextTable:
     notes = (
         "Training time is the sum over records; those of one machine may have run side by side.",
     )
-    return TextTable("machines", "Machines", _DEVICE_HEADS, tuple(rows), notes=notes)
+    return Table(_DEVICE_HEADS, tuple(rows), "machines", "Machines", notes, left=1)
 
 
 def version_words(records: Sequence[RunRecord]) -> str:
@@ -326,10 +326,10 @@ _NOTES: Final = (
 )
 
 
-def suite_table(suites: Sequence[SuiteRecord]) -> TextTable | None:
+def suite_table(suites: Sequence[SuiteRecord]) -> Table | None:
     """One line per suite that trained something; ``None`` if there is none."""
     rows = tuple(_row(suite) for suite in suites if suite.seeds_trained)
-    return TextTable("suites", "Whole suites", _SUITE_HEADS, rows, _NOTES) if rows else None
+    return Table(_SUITE_HEADS, rows, "suites", "Whole suites", _NOTES, left=1) if rows else None
 
 
 def readable_suites(folder: Path | None) -> list[SuiteRecord]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from drgcn.reporting.charts import interval_pictures
+from drgcn.reporting.tables import Table
 from drgcn.stats import LEVEL, Decision, PairedTest, Sign, decide, p_words
 from drgcn.studies.comparison import PAIRS, Pair, differences, summarize
 from drgcn.studies.records import RunRecord
-from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, data_name, gate_groups, row_name
-from drgcn.studies.report.text_table import TextTable
 
 #: What Dr is held against, by the gate of the other row.
 BASELINES: Final[Mapping[str | None, str]] = {
@@ -118,7 +118,7 @@ _HEADS: Final = (
 _KINDS: Final = {"up": "above", "down": "below", "unsure": "unsure"}
 
 
-def gate_test_table(tests: Sequence[GateTest], against: str | None) -> TextTable:
+def gate_test_table(tests: Sequence[GateTest], against: str | None) -> Table:
     """One family: Dr against one other row, wherever both are on record."""
     name = BASELINES[against]
     rows = [
@@ -130,12 +130,13 @@ def gate_test_table(tests: Sequence[GateTest], against: str | None) -> TextTable
         )
         for one in tests
     ]
-    return TextTable(
+    return Table(
         name=f"dr-{name.split()[0]}",
         title=f"Dr against {_article(against)}",
         heads=_HEADS,
         rows=tuple(rows),
         notes=(family_words(tests),),
+        left=1,
         kinds=tuple(_KINDS[one.sign] for one in tests),
         pictures=tuple(interval_pictures([one.test.gain for one in tests])),
     )

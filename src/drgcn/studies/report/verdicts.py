@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.charts import interval_pictures
+from drgcn.reporting.tables import Table
 from drgcn.stats import Interval, Summary, printed_difference
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.measurements import seconds_per_epoch
-from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, merge, rebuilt
-from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.reproduce.jobs import Failure
 
 
@@ -295,20 +295,20 @@ class JudgedTable:
         return bool(self.run) and not self.counts_data
 
     @property
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """What was run, and what was not."""
         parts = [self._run_table()] if self.run else []
         missing = [one for one in self.found if not one.values]
         return parts + ([self._missing_table(missing)] if missing else [])
 
-    def _run_table(self) -> TextTable:
+    def _run_table(self) -> Table:
         if all(one.cell.printed is None for one in self.run):
             return self._own_table()
         marks = _marks(self.run)
         notes = [] if self.table.about is None else [self.table.about]
         notes += [f"({mark}) {' '.join(note.split())}" for note, mark in marks.items()]
         rows = [_row(one, marks) for one in self.run]
-        whole = TextTable(
+        whole = Table(
             name=self.table.name,
             title=self.table.heading,
             heads=_HEADS,
@@ -322,7 +322,7 @@ class JudgedTable:
         pictures = interval_pictures([one.difference for one in self.run])
         return replace(whole, pictures=tuple(pictures))
 
-    def _own_table(self) -> TextTable:
+    def _own_table(self) -> Table:
         """A table of our own, with its rows and columns: nothing is printed to stand beside."""
         ours = {(c.cell.row, c.cell.column): Summary.of(c.values).words(2) for c in self.run}
         rows = tuple(
@@ -334,17 +334,16 @@ class JudgedTable:
         notes = [] if self.table.about is None else [self.table.about]
         notes.append(f"Mean ± standard deviation over {' or '.join(map(str, seeds))} seeds.")
         heads = ("", *self.table.columns)
-        return TextTable(self.table.name, self.table.heading, heads, rows, tuple(notes))
+        return Table(heads, rows, self.table.name, self.table.heading, tuple(notes), left=1)
 
-    def _missing_table(self, missing: Sequence[CellVerdict]) -> TextTable:
+    def _missing_table(self, missing: Sequence[CellVerdict]) -> Table:
         rows = [
             (one.cell.row, one.cell.column, str(one.cell.printed), _why(one)) for one in missing
         ]
         count = f"{len(missing)} printed number{'s' * (len(missing) > 1)}"
         title = f"{self.table.heading}: {count} not run"
-        return TextTable(
-            f"{self.table.name}-not-run", title, _MISSING, tuple(rows), left=2, folded=True
-        )
+        name = f"{self.table.name}-not-run"
+        return Table(_MISSING, tuple(rows), name, title, left=2, folded=True)
 
 
 def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTable]:
@@ -352,20 +351,21 @@ def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTa
     return [JudgedTable(table, tuple(judge_table(table, rows))) for table in tables]
 
 
-def overview(judged: Sequence[JudgedTable]) -> TextTable:
+def overview(judged: Sequence[JudgedTable]) -> Table:
     """How many numbers of each table came out how."""
-    heads = ("reproduced", "above", "below", "not comparable", "not run")
+    verdicts = ("reproduced", "above", "below", "not comparable", "not run")
     rows = []
     for one in judged:
         counted = count_verdicts(one.found)
         printed = [each for each in one.found if each.cell.printed is not None]
         if printed:
-            numbers = [str(counted[name]) for name in heads]  # type: ignore[index]
+            numbers = [str(counted[name]) for name in verdicts]  # type: ignore[index]
             rows.append((one.table.heading, str(len(printed)), *numbers))
-    return TextTable("overview", "All tables", ("table", "printed numbers", *heads), tuple(rows))
+    heads = ("table", "printed numbers", *verdicts)
+    return Table(heads, tuple(rows), "overview", "All tables", left=1)
 
 
-def _columns(table: TextTable, places: Sequence[int]) -> TextTable:
+def _columns(table: Table, places: Sequence[int]) -> Table:
     """A table with some of its columns."""
     rows = tuple(tuple(row[place] for place in places) for row in table.rows)
     return replace(table, heads=tuple(table.heads[place] for place in places), rows=rows)

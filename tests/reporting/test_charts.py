@@ -5,10 +5,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from drgcn.reporting.charts import Axis, Bars, Chart, column_bars, interval_pictures, row_bars
 from drgcn.stats import Interval
-from drgcn.studies.report.comparisons import row_charts
-from drgcn.studies.report.svg import HEIGHT, WIDTH, Axis, Chart, interval_pictures
-from drgcn.studies.report.tables import gate_groups
+
+
+def shapes(svg, kind):
+    """Numbers in the outlines of a class of shapes."""
+    found = [
+        path for path in ElementTree.fromstring(svg).iter("path") if path.get("class") == kind
+    ]
+    return [[float(number) for number in re.findall(r"[\d.]+", path.get("d"))] for path in found]
 
 
 @pytest.mark.parametrize(
@@ -54,30 +60,9 @@ def test_larger_values_lie_further_right_and_up():
     dots = [(float(d.get("cx")), float(d.get("cy"))) for d in root.iter("circle")]
     assert [x for x, _ in dots] == sorted(x for x, _ in dots)
     assert [y for _, y in dots] == sorted((y for _, y in dots), reverse=True)
-    assert all(0 < x < WIDTH and 0 < y < HEIGHT for x, y in dots)
+    assert all(0 < x < chart.width and 0 < y < chart.height for x, y in dots)
     assert root.get("aria-label") == "a < b & c"
     assert next(root.iter("title")).text == "<words>"
-
-
-def test_a_comparison_has_seeds_and_two_curves(make_record):
-    records = [make_record([0.8, 0.82, 0.9], reweight=gate) for gate in (None, "dr", "static")]
-    (rows,) = gate_groups(records)
-    seeds, accuracy, loss = (ElementTree.fromstring(svg) for svg in row_charts(rows))
-    assert len(list(seeds.iter("circle"))) == 9
-    for curves in (accuracy, loss):
-        kinds = [path.get("class") for path in curves.iter("path")]
-        assert [kind for kind in kinds if "line" in kind] == [
-            "line plain",
-            "line dr",
-            "line static",
-        ]
-        assert sum("band" in kind for kind in kinds) == 3
-    heights = [float(y) for y in re.findall(r" ([\d.]+)", _path(loss, "line plain"))]
-    assert heights[0] < heights[-1]  # the loss falls, and SVG counts from the top
-
-
-def _path(root, kind):
-    return next(path.get("d") for path in root.iter("path") if path.get("class") == kind)
 
 
 def test_intervals_share_a_scale_and_zero_is_in_the_middle():
@@ -95,3 +80,41 @@ def test_among_many_one_far_out_is_an_arrow_and_hides_no_other():
     assert "circle" not in pictures[-1]
     places = [float(re.search(r'cx="([\d.]+)"', p)[1]) for p in pictures if "circle" in p]
     assert len(set(places)) >= 18
+
+
+def test_whole_axes_have_whole_ticks_and_some_axes_have_a_zero():
+    assert Axis(0.5, 13.5, "", whole=True).ticks == [5, 10]
+    assert Axis(0.5, 3.5, "", whole=True).ticks == [1, 2, 3]
+    axis = Axis(0, 240, "", log=True, from_zero=True)
+    assert axis.ticks == [0, 1, 10, 100]
+    assert (axis.share(0), axis.share(240)) == (0, 1)
+    assert axis.share(10) - axis.share(1) == pytest.approx(axis.share(120) - axis.share(21), 1e-9)
+
+
+def test_bars_across_are_as_long_as_their_values_and_lie_from_the_top():
+    svg = row_bars(["a<b", "x" * 60], [Bars([2, 4], "one", "own"), Bars([1, 0], "six")], "%")
+    own, other = shapes(svg, "bar one"), shapes(svg, "bar six")
+    lengths = [right - left for left, _, right, *_ in (*own, *other)]
+    assert lengths == pytest.approx([2 * lengths[2], 4 * lengths[2], lengths[2], 0], abs=0.2)
+    assert own[0][1] < other[0][1] < own[1][1] < other[1][1]
+    texts = [text.text for text in ElementTree.fromstring(svg).iter("text")]
+    assert texts[:2] == ["a<b", "x" * 44 + "..."]
+    assert "own" in texts
+    assert "4.0" in row_bars(["a"], [Bars([4], "one")], "%", labelled=True)
+
+
+def test_bars_upwards_stand_on_each_other():
+    svg = column_bars(["0", "1"], [Bars([2, 0], "one"), Bars([2, 3], "two")], "pairs", "like")
+    ((_, foot, _, top, _),) = shapes(svg, "bar one")
+    (_, upon, _, high, _), (_, alone, _, _, _) = shapes(svg, "bar two")
+    assert upon == top
+    assert alone == foot
+    assert top - high == pytest.approx(foot - top, abs=0.2)
+
+
+def test_charts_of_nothing_are_whole():
+    for svg in (
+        row_bars([], [Bars([], "one")], "%"),
+        column_bars(["0"], [Bars([0], "one")], "", ""),
+    ):
+        ElementTree.fromstring(svg)
