@@ -251,6 +251,19 @@ def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path) -> None
             load(tmp_path)
 
 
+@pytest.mark.parametrize("column", ["id", "label", "split"])
+def test_parquet_text_that_is_not_utf8_is_damage(tmp_path: Path, column: str) -> None:
+    write_csv(tmp_path, small())
+    (tmp_path / "nodes.csv").unlink()
+    words = {"id": ["a", "b"], "label": ["x", "y"], "split": ["train", "val"]}
+    words[column] = ["wrong", "right"]
+    path = tmp_path / "nodes.parquet"
+    pq.write_table(pa.table(words | {"f": [1.0, 2.0]}), path)
+    path.write_bytes(path.read_bytes().replace(b"wrong", b"wr\xffng"))
+    with pytest.raises(InputError, match=r"nodes\.parquet is damaged .*UTF8"):
+        load(tmp_path)
+
+
 def test_truncated_parquet_is_an_input_error(tmp_path: Path) -> None:
     write_parquet(tmp_path, small())
     whole = (tmp_path / "nodes.parquet").read_bytes()

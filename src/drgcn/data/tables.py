@@ -304,11 +304,13 @@ def _read_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path).read()
+        table = parquet.ParquetFile(path).read()
+        table.validate(full=True)  # reading alone lets bytes that are not UTF-8 pass as text
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
             f"{path} is damaged or no Parquet file ({_first_line(error)}): save it again"
         ) from None
+    return table
 
 
 def _first_line(error: Exception) -> str:
