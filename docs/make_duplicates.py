@@ -27,7 +27,7 @@ from drgcn.audit.duplicates.pairs import groups_of
 from drgcn.audit.duplicates.texts import pieces, plain_words
 from drgcn.data import load
 from drgcn.data.downloader import data_root
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
 
 PAGE: Final = Path(__file__).parent / "audit.md"
 # What the paper's appendix states: duplicated papers, papers they are, papers without a trace.
