@@ -117,7 +117,7 @@ def compare(
 
     from drgcn.recommend.study import compare as run_study
     from drgcn.recommend.study.settings import recipe
-    from drgcn.studies.records import environment
+    from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)
@@ -216,6 +216,7 @@ def show(records: list[StudyRecord], json: bool) -> None:
     """Prints recall of every gate, its differences from the others, and what they come to."""
     from drgcn.recommend.study.tables import (
         comparisons,
+        decide_gates,
         difference_rows,
         recall_rows,
         title,
@@ -223,17 +224,18 @@ def show(records: list[StudyRecord], json: bool) -> None:
     )
 
     found = comparisons(records)
+    words = verdict(decide_gates(found)[0])
     if json:
         tests = [record.recall() for record in records]
         names = [record.file_name for record in records]
-        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
+        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": words}))
         return
     for one in found:
         print(f"{title(one)}; in %, mean and deviation over seeds")
         _print(recall_rows(one).transposed())
     if (differences := difference_rows(found)).rows:
         _print(differences)
-        print(verdict(found[0]))
+        print(words)
 
 
 def _print(rows: Rows) -> None:
