@@ -26,7 +26,7 @@ from drgcn.cli.audit import read_texts
 from drgcn.data import load
 from drgcn.data.assemble import undirected
 from drgcn.data.downloader import data_root
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
 from drgcn.reporting.tables import Table
 
 PAGE: Final = Path(__file__).parent / "audit.md"

@@ -27,7 +27,7 @@ from drgcn.audit.duplicates.pairs import groups_of
 from drgcn.audit.duplicates.texts import pieces, plain_words
 from drgcn.data import load
 from drgcn.data.downloader import data_root
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
 from drgcn.reporting.tables import Table
 
 PAGE: Final = Path(__file__).parent / "audit.md"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drgcn.data import load
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
 from drgcn.errors import MissingDataError
 from drgcn.nn import ChebNet, SparseMatrix
 from drgcn.nn.products import compress

@@ -20,16 +20,16 @@ class CutOffError(Exception):
     pass
 
 
-@pytest.mark.parametrize("rule", [None, Patience(patience=30)])
+@pytest.mark.parametrize("rule", [None, Patience(patience=12)])
 def test_a_pass_cut_off_goes_on_to_the_same_bits(tiny, tmp_path, rule):
     def make():
         return GCN(tiny.num_features, 8, 4, reweight="dr", norm="batch")
 
-    options = {"epochs": 40, "rule": rule}
+    options = {"epochs": 16, "rule": rule}
     whole = fit(make, tiny, range(6), **options)
 
     def cut(progress):
-        if progress.epochs_done > 55:  # in the second block of seeds
+        if progress.epochs_done > 22:  # in the second block of seeds
             raise CutOffError
 
     path = tmp_path / "pass.safetensors"

@@ -96,7 +96,7 @@ def refine(
     """
     from drgcn.audit.refining.folder import write_refined
     from drgcn.audit.refining.refine import refine_duplicates
-    from drgcn.data.arrays import read_matrix
+    from drgcn.data.features import read_matrix
 
     if out.exists():
         raise InputError(f"Expected --out to be a new folder; {out} is there already.")

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import as_features
-from drgcn.data.features import Features
+from drgcn.data.features import Features, numeric_matrix
 
 # From this share of non-zero entries on, a dense float32 matrix is at most 4/3 of the size of
 # the CSR form, so that either layout may become the other without filling the memory.

@@ -19,10 +19,9 @@ from drgcn.audit.refining.merging import (
     merge_masks,
 )
 from drgcn.audit.refining.node_map import NodeMap, Refined
-from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import RawGraph, assemble
 from drgcn.data.checks import from_texts
-from drgcn.data.features import Features
+from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import AnyLabels, Masks
 from drgcn.errors import InputError
 

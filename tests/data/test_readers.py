@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from drgcn.data import pickle as restricted_pickle
-from drgcn.data.pickle import read_pickle
+from drgcn.data import readers
+from drgcn.data.readers import read_pickle
 from drgcn.errors import InputError
 
 ARRAYS = [
@@ -179,10 +179,10 @@ def _global(module: str, name: str) -> bytes:
     ],
 )
 def test_misused_names_are_refused(tmp_path: Path, body: bytes) -> None:
-    before = {standin: dict(vars(standin)) for standin in restricted_pickle._ADMITTED.values()}
+    before = {standin: dict(vars(standin)) for standin in readers._ADMITTED.values()}
     with pytest.raises(InputError):
         read_pickle(_write(tmp_path / "bad.pkl", pickle.PROTO + b"\x02" + body + pickle.STOP))
-    assert {cls: dict(vars(cls)) for cls in restricted_pickle._ADMITTED.values()} == before
+    assert {cls: dict(vars(cls)) for cls in readers._ADMITTED.values()} == before
 
 
 def test_forged_type_codes_never_reach_numpy(tmp_path: Path) -> None:

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
+from torch_geometric.data import Data
 
 from drgcn.data import load
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 
-from .graphs import WORDS, small, write_npz, write_sparse_npz
+from .graphs import WORDS, as_data, small, write_npz, write_pt, write_pt_dict, write_sparse_npz
+
+# .npz files
+
 
 GRAPH = small()
 PLAIN: dict[str, Any] = {"x": GRAPH.x, "edge_index": GRAPH.pairs, "y": GRAPH.y}
@@ -105,33 +111,22 @@ NAN, HUGE = GRAPH.x.copy(), GRAPH.x.astype(np.float64)
 NAN[3, 1], HUGE[4, 2] = np.nan, 1e300
 OVERLAP = GRAPH.masks | {"val_mask": (GRAPH.part == 2) | (GRAPH.part == 1)}
 
-MISTAKES = {
+NPZ_MISTAKES = {
     "no x": (_with(x=None), "must hold x and edge_index, but it holds edge_index, y"),
     "no edges": (_with(edge_index=None), "has no array 'edge_index'"),
     "x is a vector": (_with(x=GRAPH.x[:, 0]), "features must be a matrix"),
-    "x is a number": (_with(x=np.array(1.0)), "features must be a matrix"),
     "x has no columns": (_with(x=GRAPH.x[:, :0]), "needs nodes and features"),
     "x is text": (_with(x=GRAPH.x.astype(str)), "must be numbers"),
-    "x has a NaN": (_with(x=NAN), "row 3, column 1 is not a finite"),
     "x is too large": (_with(x=HUGE), "row 4, column 2 is not a finite"),
+    "x has a NaN": (_with(x=NAN), "row 3, column 1 is not a finite"),
     "edges stand upright": (_with(edge_index=GRAPH.pairs.T), r"of shape \[2, edges\]"),
-    "edges are floats": (_with(edge_index=GRAPH.pairs * 1.5), "must be whole numbers"),
-    "edge out of range": (_with(edge_index=np.array([[0, 1], [2, 12]])), "edge 1 names node 12"),
     "edge below zero": (_with(edge_index=np.array([[0, -1], [2, 1]])), "names node -1"),
-    "labels too short": (_with(y=GRAPH.y[:5]), "each of the 12 nodes"),
-    "labels of one class": (_with(y=GRAPH.y * 0), "but there is only '0'"),
-    "labels plus and minus": (_with(y=GRAPH.y % 2 * 2 - 1), "as 0 and 1"),
-    "unknown split word": (_with(split=np.array(["dev"] * 12)), "node 0 has 'dev'"),
+    "edge out of range": (_with(edge_index=np.array([[0, 1], [2, 12]])), "edge 1 names node 12"),
     "split too short": (_with(split=WORDS), "one word for each of the 12"),
-    "empty test part": (_with(split=np.array(["train", "val"] * 6)), "the test part .* is empty"),
     "two masks of three": (_with(train_mask=GRAPH.part == 1), "but val_mask is not"),
-    "mask too short": (_with(**{k: m[:4] for k, m in GRAPH.masks.items()}), "true or false"),
     "mask of numbers": (_with(**{k: m * 2 for k, m in GRAPH.masks.items()}), "true or false"),
+    "mask too short": (_with(**{k: m[:4] for k, m in GRAPH.masks.items()}), "true or false"),
     "parts overlap": (_with(**OVERLAP), "node 0 is in both the train and the val part"),
-    "unlabelled training node": (
-        _with(y=np.where(np.arange(12) == 3, -1, GRAPH.y), **GRAPH.masks),
-        "node 3 is in the train part but has no label",
-    ),
     "half a sparse matrix": (
         _with(x=None, x_data=np.ones(2)),
         "needs x_data, x_indices, x_indptr and x_shape, but x_indices is not there",
@@ -145,9 +140,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_each_mistake_is_one_clear_sentence(tmp_path: Path, mistake: str) -> None:
-    arrays, message = MISTAKES[mistake]
+@pytest.mark.parametrize("mistake", NPZ_MISTAKES)
+def test_each_mistake_in_arrays_is_one_clear_sentence(tmp_path: Path, mistake: str) -> None:
+    arrays, message = NPZ_MISTAKES[mistake]
     np.savez(tmp_path / "g.npz", **arrays)
     with pytest.raises(InputError, match=message) as caught:
         load(tmp_path / "g.npz")
@@ -168,7 +163,7 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
         load(tmp_path / "g.npz")
 
 
-def test_every_truncation_is_an_input_error(tmp_path: Path) -> None:
+def test_every_truncation_of_arrays_is_an_input_error(tmp_path: Path) -> None:
     whole = write_npz(tmp_path / "g.npz", GRAPH).read_bytes()
     for length in range(0, len(whole), 7):
         (tmp_path / "cut.npz").write_bytes(whole[:length])
@@ -214,7 +209,7 @@ def test_real_heterophilous_splits_differ(real: Callable[..., Any]) -> None:
     assert len(digests) == 10
 
 
-def test_several_labels_a_node_are_read(tmp_path: Path) -> None:
+def test_several_labels_a_node_are_read_from_arrays(tmp_path: Path) -> None:
     graph = small()
     y = np.eye(3, dtype=int)[graph.y]
     y[0] = 1
@@ -222,3 +217,166 @@ def test_several_labels_a_node_are_read(tmp_path: Path) -> None:
     data = load(tmp_path / "g.npz")
     assert data.dataset.multi_label
     assert data.y.tolist() == y.tolist()
+
+
+# .pt files
+
+
+def test_data_and_dict_are_the_same(tmp_path: Path) -> None:
+    data = load(write_pt(tmp_path / "data.pt", GRAPH))
+    mapping = load(write_pt_dict(tmp_path / "dict.pt", GRAPH))
+    assert data.dataset.content_hash == mapping.dataset.content_hash
+    assert data.dataset.split == "given"
+
+
+def test_a_loaded_dataset_survives_saving(tmp_path: Path) -> None:
+    for as_sparse in (False, True):
+        wine = load("wine", sparse=as_sparse)
+        torch.save(wine, tmp_path / "wine.pt")
+        again = load(tmp_path / "wine.pt", sparse=as_sparse)
+        assert again.dataset.content_hash == wine.dataset.content_hash
+        assert again.dataset.class_names == wine.dataset.class_names
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int32])
+def test_features_of_other_types_become_float32(tmp_path: Path, dtype: torch.dtype) -> None:
+    data = as_data(GRAPH)
+    data.x = data.x.round().to(dtype)
+    torch.save(data, tmp_path / "g.pt")
+    assert torch.equal(load(tmp_path / "g.pt").x, as_data(GRAPH).x.round())
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_csc"])
+def test_sparse_features_are_read(tmp_path: Path, layout: str) -> None:
+    data = as_data(GRAPH)
+    data.x = getattr(data.x, layout)()
+    torch.save(data.to_dict(), tmp_path / "g.pt")
+    assert torch.equal(load(tmp_path / "g.pt").x, as_data(GRAPH).x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64])
+def test_sparse_features_of_other_types_are_read(tmp_path: Path, dtype: torch.dtype) -> None:
+    data = as_data(GRAPH)
+    data.x = data.x.round().to(dtype).to_sparse_coo()
+    torch.save(data, tmp_path / "g.pt")
+    assert torch.equal(load(tmp_path / "g.pt").x, as_data(GRAPH).x.round())
+
+
+def test_columns_of_masks_are_numbered_splits(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    for key in GRAPH.masks:
+        data[key] = torch.stack([data[key], data[key].roll(1)], dim=1)
+    torch.save(data, tmp_path / "g.pt")
+    assert load(tmp_path / "g.pt").dataset.split == "0"
+    second = load(tmp_path / "g.pt", split="1")
+    assert torch.equal(second.train_mask, as_data(GRAPH).train_mask.roll(1))
+
+
+class _Hostile:
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_hostile_files_run_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    torch.save({"x": _Hostile(mark)}, tmp_path / "bad.pt")
+    with pytest.raises(InputError, match=r"bad\.pt is damaged or holds more than a PyG Data"):
+        load(tmp_path / "bad.pt")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "must hold a PyG Data or its dict, not a list"),
+        ({}, "tensors x and edge_index, but it holds nothing"),
+        (Data(x=torch.ones(3, 2)), "tensors x and edge_index"),
+        ({"x": torch.ones(3, 2), "edge_index": torch.zeros(2, 1)}, "must be whole numbers"),
+        (
+            {"x": torch.ones(3, 2), "edge_index": torch.zeros(2, 1).long(), "y": torch.eye(3)},
+            "y must hold one class number",
+        ),
+        (
+            {"x": torch.ones(3, 2), "edge_index": torch.zeros(2, 1).long(), "y": [1, 2, 3]},
+            "must be plain tensors",
+        ),
+        (
+            {"x": torch.ones(3, 2) * 1j, "edge_index": torch.zeros(2, 1).long()},
+            "features must be numbers",
+        ),
+    ],
+)
+def test_each_mistake_in_a_saved_graph_is_one_clear_sentence(
+    tmp_path: Path, content: Any, message: str
+) -> None:
+    torch.save(content, tmp_path / "g.pt")
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path / "g.pt")
+    assert "g.pt" in str(caught.value)
+
+
+def test_sparse_features_with_indices_past_the_end_are_refused(tmp_path: Path) -> None:
+    x = torch.sparse_csr_tensor([0, 1, 2], [0, 99999], [1.0, 1.0], size=(2, 3))
+    torch.save({"x": x, "edge_index": torch.zeros(2, 1).long()}, tmp_path / "bad.pt")
+    with pytest.raises(InputError, match=r"bad\.pt is damaged"):
+        load(tmp_path / "bad.pt")
+
+
+def test_truncations_of_a_saved_graph_are_input_errors(tmp_path: Path) -> None:
+    whole = write_pt(tmp_path / "g.pt", GRAPH).read_bytes()
+    for length in range(0, len(whole), 211):
+        (tmp_path / "cut.pt").write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"cut\.pt is damaged"):
+            load(tmp_path / "cut.pt")
+
+
+def test_several_labels_a_node_are_read_from_a_saved_graph(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    data.y = torch.nn.functional.one_hot(data.y) + torch.tensor([0, 0, 1])
+    data.y = data.y.clamp(max=1)
+    torch.save(data, tmp_path / "g.pt")
+    again = load(tmp_path / "g.pt")
+    assert again.dataset.multi_label
+    assert torch.equal(again.y, data.y.float())
+    drawn = load(tmp_path / "g.pt", split="random-60")
+    assert drawn.dataset.train + drawn.dataset.val + drawn.dataset.test == data.num_nodes
+    with pytest.raises(InputError, match="here a node has several labels"):
+        load(tmp_path / "g.pt", split="random")
+
+
+def test_what_belongs_to_edges_is_not_dropped_in_silence(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    data.edge_weight = data.edge_attr = torch.ones(data.num_edges)
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.warns(DrgcnWarning, match=r"g\.pt: edge_weight and edge_attr are not used"):
+        load(tmp_path / "g.pt")
+
+
+def test_a_class_that_is_only_tested_is_named(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    data.y[data.test_mask] = 3
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.warns(DrgcnWarning, match=r"no training node has \(3\)") as caught:
+        load(tmp_path / "g.pt")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (torch.arange(178), "edge 0 joins two graphs"),
+        (torch.zeros(3).long(), "the number of its graph"),
+        ([0], "plain tensors"),
+    ],
+)
+def test_a_union_whose_graphs_are_wrong_is_refused(
+    tmp_path: Path, graph: Any, message: str
+) -> None:
+    wine = load("wine")
+    wine.graph = graph
+    torch.save(wine, tmp_path / "g.pt")
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "g.pt")

@@ -46,7 +46,6 @@ def test_gaps_in_class_numbers_are_closed() -> None:
         (np.zeros(2), "each of the 3 nodes"),
         (np.zeros((3, 2)), "each of the 3 nodes"),
         (np.array([0, 1, np.nan]), "whole numbers or words"),
-        (np.array([0, 1, 1e300]), "whole numbers or words"),
         (np.array([0.5, 1, 1]), "whole numbers or words"),
         (np.array([0, 1, -2]), "-2 at node 2"),
         (np.array([-1, 1, 1]), "as 0 and 1"),
@@ -83,7 +82,6 @@ def test_several_labels_are_a_matrix_of_zeros_and_ones() -> None:
     ("values", "message"),
     [
         (np.zeros(3), "for each of the 3 nodes"),
-        (np.zeros((3, 1)), "for each of the 3 nodes"),
         (np.zeros((2, 3)), "for each of the 3 nodes"),
         (np.full((3, 2), "1"), "<U1 values of shape"),
         (np.array([[0, 1], [0, 1], [np.nan, 1]]), "node 2 has nan at label 0"),
