@@ -1,4 +1,4 @@
-"""Baselines by name, run over seeds, with a record of every pass."""
+"""Baselines by name, run over seeds, with a record of every run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from torch_geometric.data import Data
 from drgcn.baselines.base import Baseline
 from drgcn.baselines.deepwalk import DeepWalk
 from drgcn.baselines.ica import IterativeClassification
-from drgcn.baselines.label_propagation import LabelPropagation
-from drgcn.baselines.manireg import ManifoldRegularization
+from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.errors import DrgcnWarning, InputError
@@ -47,7 +46,7 @@ METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
 
 
 def method(name: str) -> Baseline:
-    """The baseline of a name, with its usual settings."""
+    """Return the baseline of a name, with its default settings."""
     if name not in METHODS:
         raise InputError(
             f"Expected a method out of {', '.join(METHODS)}; found {name!r}. Use one of them."
@@ -64,7 +63,7 @@ _FACTS = {
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What one seed came to.
+    """Accuracies of one seed.
 
     Attributes:
         test_accuracy: Accuracy on the test nodes, between 0 and 1.
@@ -123,7 +122,7 @@ class BaselineRecord:
 
     @classmethod
     def loads(cls, text: str, source: str = "record") -> BaselineRecord:
-        """Reads what :meth:`dumps` wrote."""
+        """Read what :meth:`dumps` wrote."""
         try:
             raw = json.loads(text)
             if not isinstance(raw, dict) or raw.pop("format", None) != FORMAT:
@@ -142,7 +141,7 @@ class BaselineRecord:
             ) from None
 
     def save(self, folder: Path) -> Path:
-        """Writes the record whole or not at all, and never over another."""
+        """Write the record whole or not at all, and never over another."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.file_name
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -166,7 +165,7 @@ def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
 
 
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
-    """The records of a folder by their files; of damaged ones it warns."""
+    """Return the records of a folder by their files, with a warning for damaged ones."""
     found = {}
     for path in sorted(folder.glob("*-seeds-*.json")) if folder.is_dir() else []:
         try:
@@ -176,9 +175,22 @@ def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
     return found
 
 
+# Of what is known of a dataset, the facts that a record keeps.
 _DATA_FACTS = (
-    *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
-    *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
 )
 
 
@@ -190,7 +202,7 @@ def run_baseline(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[int, SeedResult]:
-    """Results for every seed, from the records in ``out`` where they exist already.
+    """Return results for every seed, from the records in ``out`` where they exist already.
 
     A method without chance is run for the first seed alone.
 
@@ -244,7 +256,7 @@ def _one_seed(baseline: Baseline, data: Data, seed: int) -> SeedResult:
 
 
 def plain_settings(baseline: Baseline) -> dict[str, Any]:
-    """All settings, as JSON will give them back."""
+    """Return all settings as JSON reads them back: tuples become lists."""
     settings = asdict(baseline)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
 
