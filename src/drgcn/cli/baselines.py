@@ -50,11 +50,11 @@ def baselines(
     Example: drgcn baselines cora --method label-propagation --method ica
     """
     from drgcn.baselines.run import METHODS, Summary, run_baseline
-    from drgcn.baselines.run import method as of_name
+    from drgcn.baselines.run import method as baseline_named
     from drgcn.data import load
 
     use_threads(threads)
-    chosen = [of_name(name) for name in method or METHODS]
+    chosen = [baseline_named(name) for name in method or METHODS]
     folder = use_folder(out)
     found: list[dict[str, Any]] = []
     for baseline in chosen:
@@ -66,8 +66,7 @@ def baselines(
 
         results = run_baseline(baseline, data, range(seeds), folder, progress=show)
         summary = Summary.of(results)
-        row = {"method": baseline.name, "settings": asdict(baseline)}
-        found.append({**row, **asdict(summary)})
+        found.append({"method": baseline.name, "settings": asdict(baseline)} | asdict(summary))
         if not json:
             print(f"{baseline.name:<18} {summary.words(2)} (n={summary.seeds})", flush=True)
     if json:
