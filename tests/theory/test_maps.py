@@ -64,8 +64,7 @@ def test_limits_of_correlation():
 
 
 def test_small_angles_join_the_plain_formula():
-    angles = torch.linspace(0.09, 0.11, 7, dtype=torch.float64)
-    for e in angles.tolist():
+    for e in (0.09, 0.0999, 0.1001, 0.11):
         c = -math.cos(e)
         found = theory.second_moment(torch.tensor([[1.0, c], [c, 1.0]], dtype=torch.float64))
         assert float(found[0, 1]) == pytest.approx(precise_relu(1.0, 1.0, c), rel=2e-12)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from torch_geometric.data import Data
 
+    from drgcn.audit.duplicates.features import Evidence as KindOfEvidence
     from drgcn.audit.refining.refine import Refined
 
 
@@ -48,7 +49,7 @@ class FeatureRule(StrEnum):
     max = "max"
 
 
-_KINDS = {
+_KINDS: dict[Evidence, KindOfEvidence] = {
     Evidence.exact: "exact features",
     Evidence.near: "near features",
     Evidence.text: "text",
@@ -118,7 +119,7 @@ def refine(
     refined = refine_until_stable(
         data,
         texts,
-        evidence=[_KINDS[kind] for kind in chosen],  # type: ignore[misc]
+        evidence=[_KINDS[kind] for kind in chosen],
         drop=gone,
         feature_rule=rule.value,
         remove_features=[] if remove_features is None else _column_numbers(remove_features),

@@ -206,7 +206,7 @@ def _finding(
         "groups in two parts or more": len(_in_two_parts(view, groups)),
         "groups with different labels": len(conflicts),
     }
-    # What straddles comes first: it is what a reader has to see.
+    # Groups in train and test come first: they matter most.
     shown = [*both, *(group for group in groups if group not in set(both))][:_EXAMPLES]
     return Finding(
         name=name,

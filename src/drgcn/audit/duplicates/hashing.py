@@ -23,23 +23,24 @@ _PROJECTION_CHUNK = 1 << 13
 
 
 def similar_sets(sets: sparse.csr_array, least: float, seed: int) -> Pairs:
-    """Pairs of rows whose columns may have a Jaccard similarity of ``least`` or more.
+    """Return pairs of rows whose columns may have a Jaccard similarity of ``least`` or more.
 
     Of pairs of similarity s, at least 1 - (1 - s^4)^64 stand side by side in one of the 64 trees
     (0.98 at 0.5, more where columns are rare, since a tree needs fewer than four hashes to tell
-    rows apart there). What is returned has to be measured still.
+    rows apart there). The pairs are candidates: their similarity has still to be measured.
 
     Args:
         sets: Rows as sets of columns; the stored values do not matter. No row may be empty.
         least: The similarity looked for.
-        seed: Seed of the hash functions. They belong to columns: the order of rows is nothing.
+        seed: Seed of the hash functions, which belong to columns: the order of rows is free.
     """
     rows, columns = sets.shape
     if rows < 2:
         return np.empty((0, 2), dtype=np.int64)
     random = np.random.default_rng(seed)
+    hashes = TREES * _PER_TREE
     keys = np.zeros((TREES, rows), dtype=np.uint64)
-    bits = np.zeros((rows, TREES * _PER_TREE // 64), dtype=np.uint64)
+    bits = np.zeros((rows, hashes // 64), dtype=np.uint64)
     for tree in range(TREES):
         for place in range(_PER_TREE):
             number = tree * _PER_TREE + place
@@ -50,9 +51,7 @@ def similar_sets(sets: sparse.csr_array, least: float, seed: int) -> Pairs:
             bit = (mixed >> np.uint64(40)) & np.uint64(1)
             bits[:, number // 64] |= bit << np.uint64(number % 64)
     # One bit of a hash agrees always if the hashes do, and else half the time.
-    limit = most_different(TREES * _PER_TREE, (1 - least) / 2)
-    pairs = candidates(keys, bits, limit, _WINDOW)
-    hashes = TREES * _PER_TREE
+    pairs = candidates(keys, bits, most_different(hashes, (1 - least) / 2), _WINDOW)
     return pairs[_agree(keys, pairs) >= hashes - most_different(hashes, 1 - least)]
 
 
@@ -71,9 +70,10 @@ def _least_hash(sets: sparse.csr_array, rank: npt.NDArray[np.uint32]) -> npt.NDA
 
 
 def similar_directions(rows: npt.NDArray[np.float32], least: float, seed: int) -> Pairs:
-    """Pairs of rows whose cosine may be ``least`` or more.
+    """Return pairs of rows whose cosine may be ``least`` or more.
 
-    What is returned has to be measured still; for what is missed see :func:`expected_recall`.
+    The pairs are candidates: their cosine has still to be measured. For the share of pairs that
+    are missed see :func:`expected_recall`.
 
     Args:
         rows: Rows of any length.
@@ -114,10 +114,10 @@ def candidates(
     most_different: int,
     window: int,
 ) -> Pairs:
-    """Pairs of rows that stand close together in some order and have similar signatures.
+    """Return pairs of rows that are close in some order and have similar signatures.
 
     Each array of keys is one tree of an LSH forest: rows are sorted by keys whose bits agree the
-    more often, the more similar the rows are, and every row is held against the next few. In a
+    more often, the more similar the rows are, and every row is compared with the next few. In a
     crowd that agrees in the first bits the later bits decide, so no length of key has to be
     chosen for the data, and a tree costs as much on a million equal keys as on different ones.
 
@@ -125,7 +125,7 @@ def candidates(
         keys: One key per row, for each tree.
         signatures: Bits that agree the more often, the more similar rows are, ``[rows, words]``.
         most_different: Pairs whose signatures differ in more bits are no candidates.
-        window: How many followers each row is held against.
+        window: Number of following rows that each row is compared with.
 
     Returns:
         Pairs ``[P, 2]`` without repeats, the smaller row first.

@@ -233,10 +233,7 @@ class LabelWordTable:
 
     @property
     def excess(self) -> float:
-        """The same share less what one would expect if a class did not attract its own name.
-
-        Expected are as many carriers in a class as among the nodes of other classes.
-        """
+        """Share of carriers beyond those expected, were the rate that of other classes."""
         more = sum(row.appeared - row.rate_elsewhere * row.total for row in self.rows)
         return more / self.labelled if self.labelled else 0.0
 
