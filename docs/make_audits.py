@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.hygiene.features import zero_rows
-from drgcn.audit.refining.refine import EVIDENCE, refine_duplicates
+from drgcn.audit.hygiene import zero_rows
+from drgcn.audit.refining.refine import EVIDENCE, refine_until_stable
 from drgcn.audit.report import AuditReport, audit
 from drgcn.cli.audit import read_texts
 from drgcn.data import load
@@ -104,7 +104,7 @@ def refined_rows(root: Path, name: str) -> list[list[str]]:
         [name, "as published", f"{data.dataset.nodes:,}", f"{data.dataset.edges:,}", *[""] * 4]
     ]
     for kinds in ([exact], [exact, text], [exact, near, text]):
-        refined = refine_duplicates(
+        refined = refine_until_stable(
             data, texts, evidence=kinds, drop=dict.fromkeys(empty, "no features")
         )
         counts = refined.node_map.counts

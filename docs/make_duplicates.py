@@ -23,7 +23,7 @@ from pages.removed_nodes import AgainstRemoved
 from scipy.stats import hypergeom
 
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.duplicates.pairs import groups_of
+from drgcn.audit.duplicates.groups import connected_groups
 from drgcn.audit.duplicates.texts import pieces, plain_words
 from drgcn.data import load
 from drgcn.data.downloader import data_root
@@ -76,7 +76,7 @@ class Source:
 
     def against(self, kind: str, level: float, removed: tuple[int, ...]) -> AgainstRemoved:
         """Our groups of a kind against removed nodes."""
-        return AgainstRemoved.of(groups_of(self.pairs(kind, level), self.nodes), removed)
+        return AgainstRemoved.of(connected_groups(self.pairs(kind, level), self.nodes), removed)
 
 
 def read(root: Path, name: str) -> Source:

@@ -1,4 +1,4 @@
-"""Features of a text from a language model: its last hidden state, averaged."""
+"""Features of texts from a language model: the mean of its last hidden state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encode_texts(
     progress: Callable[[int, int], None] | None = None,
     device: torch.device | str = "cpu",
 ) -> npt.NDArray[np.float32]:
-    """Mean over a text's sentences of the mean last hidden state over a sentence's tokens.
+    """Return, for each text, the mean over its sentences of their mean last hidden state.
 
     Args:
         texts: One text per node. An empty one gives a row of zeros.
@@ -60,7 +60,7 @@ def encode_texts(
             [sentences[place] for place in places],
             padding=True,
             truncation=True,
-            max_length=_longest(tokenizer, model),
+            max_length=_most_tokens(tokenizer, model),
             return_tensors="pt",
         ).to(device)
         with torch.inference_mode():
@@ -83,7 +83,7 @@ def mean_over_tokens(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, none of them empty."""
+    """Split a text into sentences, none of them empty."""
     return [part for part in _SENTENCE_END.split(text.strip()) if part]
 
 
@@ -93,7 +93,7 @@ def _sentences(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
     return [sentence for sentences in parts for sentence in sentences], owners
 
 
-def _longest(tokenizer: Any, model: Any) -> int:
+def _most_tokens(tokenizer: Any, model: Any) -> int:
     # NOTE[PAPER]: what becomes of longer sentences is not stated; BERT takes no more than 512.
     positions = getattr(model.config, "max_position_embeddings", _LONGEST_SENTENCE)
     return min(_LONGEST_SENTENCE, tokenizer.model_max_length, positions)

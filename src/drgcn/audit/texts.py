@@ -1,4 +1,4 @@
-"""Texts of nodes, and features made of their words: stems, word vectors, lengths."""
+"""Texts of nodes, their words and stems, and features made of word vectors."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ import numpy.typing as npt
 
 from drgcn.errors import InputError, MissingDataError
 
+Floats = npt.NDArray[np.float32]
+
+_POSSESSIVE = re.compile(r"['’]s\b")
+_WORD = re.compile(r"[^\W_]+")
+# Misspelt words and numbers make vocabularies endless; an audit must not keep all of them.
+_REMEMBERED = 1 << 18
+# No line of a vector file is near this long; a file without line ends must not fill the memory.
+_LONGEST_LINE = 1 << 20
+
 
 @dataclass(frozen=True)
 class NodeTexts:
@@ -36,7 +45,7 @@ class NodeTexts:
 
     @classmethod
     def of_dataset(cls, root: Path, name: str) -> NodeTexts:
-        """The texts of a dataset, from ``<root>/refined/<name>_text.jsonl``."""
+        """Read the texts of a dataset, from ``<root>/refined/<name>_text.jsonl``."""
         path = root / "refined" / f"{name.lower()}_text.jsonl"
         if not path.is_file():
             raise MissingDataError(
@@ -98,12 +107,19 @@ def _entry(line: bytes, where: str) -> tuple[int, str, str]:
     return index, text, kind if isinstance(kind, str) else ""
 
 
-# Misspelt words and numbers make vocabularies endless; an audit must not keep all of them.
-_REMEMBERED = 1 << 18
+def split_words(text: str) -> list[str]:
+    """Split a text into words: runs of letters and digits in lower case.
+
+    >>> split_words("Bayes's Rule: a case-based view")
+    ['bayes', 'rule', 'a', 'case', 'based', 'view']
+    """
+    # NOTE[PAPER]: neither the file of GloVe-300 vectors nor the splitting into words is stated;
+    # lower case and words without punctuation are found in all of GloVe's files.
+    return _WORD.findall(_POSSESSIVE.sub("", text.lower()))
 
 
 def stemmed_words(text: str) -> list[str]:
-    """The stems of a text's words in order, by the English Snowball stemmer.
+    """Return the stems of a text's words in order, by the English Snowball stemmer.
 
     Words are runs of letters and digits in lower case. Typographic letters that stand for
     others (ligatures, full-width forms) become those others first.
@@ -116,7 +132,7 @@ def stemmed_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stem(word: str) -> str:
-    """The stem of a word in lower case."""
+    """Return the stem of a word in lower case."""
     return _stemmer().stemWord(word)
 
 
@@ -129,12 +145,8 @@ def _stemmer() -> Any:
     return snowballstemmer.stemmer("english")
 
 
-_POSSESSIVE = re.compile(r"['’]s\b")
-_WORD = re.compile(r"[^\W_]+")
-
-
-def title_features(texts: Sequence[str], vectors: WordVectors) -> npt.NDArray[np.float32]:
-    """Mean word vector without stop words, number of words, number without stop words.
+def title_features(texts: Sequence[str], vectors: WordVectors) -> Floats:
+    """Return mean word vector without stop words, number of words, number without stop words.
 
     Words without a vector count towards the lengths but not the mean. A text without any known
     word has the mean zero.
@@ -150,33 +162,22 @@ def title_features(texts: Sequence[str], vectors: WordVectors) -> npt.NDArray[np
     stop = _stop_words()
     for row, text in zip(features, texts, strict=True):
         words = split_words(text)
-        telling = [word for word in words if word not in stop]
-        known = [vectors.index[word] for word in telling if word in vectors]
+        content = [word for word in words if word not in stop]
+        known = [vectors.index[word] for word in content if word in vectors]
         if known:
             # NOTE[PAPER]: whether a word said twice counts twice is not stated; here it does.
             row[:-2] = vectors.matrix[known].mean(axis=0, dtype=np.float64)
         # NOTE[PAPER]: the unit of "the length of the title" is not stated; here it is words.
-        row[-2:] = len(words), len(telling)
+        row[-2:] = len(words), len(content)
     return features
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
-    """All words of some texts that are no stop words: those whose vectors are needed."""
+    """Return all words of some texts but stop words: those whose vectors are needed."""
     words: set[str] = set()
     for text in texts:
         words.update(split_words(text))
     return words - _stop_words()
-
-
-def split_words(text: str) -> list[str]:
-    """The words of a text in order: runs of letters and digits in lower case.
-
-    >>> split_words("Bayes's Rule: a case-based view")
-    ['bayes', 'rule', 'a', 'case', 'based', 'view']
-    """
-    # NOTE[PAPER]: neither the file of GloVe-300 vectors nor the splitting into words is stated;
-    # lower case and words without punctuation are found in all of GloVe's files.
-    return _WORD.findall(_POSSESSIVE.sub("", text.lower()))
 
 
 def _stop_words() -> frozenset[str]:
@@ -184,12 +185,6 @@ def _stop_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
-
-
-Floats = npt.NDArray[np.float32]
-
-# No line of a vector file is near this long; a file without line ends must not fill the memory.
-_LONGEST_LINE = 1 << 20
 
 
 class WordVectors:

@@ -1,4 +1,4 @@
-"""Baselines by name, run over seeds, with a record of every pass."""
+"""Baselines by name, run over seeds, with a record of every run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from torch_geometric.data import Data
 from drgcn.baselines.base import Baseline
 from drgcn.baselines.deepwalk import DeepWalk
 from drgcn.baselines.ica import IterativeClassification
-from drgcn.baselines.label_propagation import LabelPropagation
-from drgcn.baselines.manireg import ManifoldRegularization
+from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.errors import InputError
@@ -42,7 +41,7 @@ METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
 
 
 def method(name: str) -> Baseline:
-    """The baseline of a name, with its usual settings."""
+    """Return the baseline of a name, with its default settings."""
     if name not in METHODS:
         raise InputError(
             f"Expected a method out of {', '.join(METHODS)}; found {name!r}. Use one of them."
@@ -52,7 +51,7 @@ def method(name: str) -> Baseline:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What one seed came to.
+    """Accuracies of one seed.
 
     Attributes:
         test_accuracy: Accuracy on the test nodes, between 0 and 1.
@@ -138,13 +137,26 @@ def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
 
 
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
-    """Return the records of a folder by their files; of damaged ones it warns."""
+    """Return the records of a folder by their files, with a warning for damaged ones."""
     return BaselineRecord.read_folder(folder)
 
 
+# Of what is known of a dataset, the facts that a record keeps.
 _DATA_FACTS = (
-    *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
-    *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
 )
 
 
@@ -156,7 +168,7 @@ def run_baseline(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[int, SeedResult]:
-    """Results for every seed, from the records in ``out`` where they exist already.
+    """Return results for every seed, from the records in ``out`` where they exist already.
 
     A method without chance is run for the first seed alone.
 
@@ -210,7 +222,7 @@ def _one_seed(baseline: Baseline, data: Data, seed: int) -> SeedResult:
 
 
 def plain_settings(baseline: Baseline) -> dict[str, Any]:
-    """All settings, as JSON will give them back."""
+    """Return all settings as JSON reads them back: tuples become lists."""
     settings = asdict(baseline)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
 

@@ -50,11 +50,11 @@ def baselines(
     Example: drgcn baselines cora --method label-propagation --method ica
     """
     from drgcn.baselines.run import METHODS, accuracies, run_baseline
-    from drgcn.baselines.run import method as of_name
+    from drgcn.baselines.run import method as baseline_named
     from drgcn.data import load
 
     use_threads(threads)
-    chosen = [of_name(name) for name in method or METHODS]
+    chosen = [baseline_named(name) for name in method or METHODS]
     folder = use_folder(out)
     found: list[dict[str, Any]] = []
     for baseline in chosen:

@@ -1,4 +1,4 @@
-"""``drgcn theory``: which claims of the paper's theory hold, checked now."""
+"""``drgcn theory``: check the claims of the paper's theory."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pages.leaks import (
     LEAK_SETS,
-    RULE_NAMES,
     LeakTexts,
     compare_leaks,
     distances,
@@ -16,6 +15,7 @@ from pages.leaks import (
     published_leaks,
 )
 
+from drgcn.audit.leaks.words import RULE_NAMES
 from drgcn.errors import InputError, MissingDataError
 
 PAGE = Path(__file__).parents[3] / "docs" / "audit.md"

@@ -1,4 +1,4 @@
-"""A refined dataset as a folder that ``load`` reads, written whole or not at all."""
+"""Write a refined dataset as a folder that ``load`` reads, whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from drgcn._io import whole_folder
-from drgcn.audit.refining.node_map import Refined
+from drgcn.audit.refining.refine import Refined
 from drgcn.data.loader import load
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.reporting.tables import Table
@@ -96,7 +96,7 @@ def _write_nodes(refined: Refined, path: Path) -> None:
 
 
 def _check(refined: Refined, folder: Path) -> None:
-    """What was written is read again, as its reader will."""
+    """Load the folder, and raise if anything would be read back differently."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrgcnWarning)
         try:

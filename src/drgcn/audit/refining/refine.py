@@ -1,24 +1,27 @@
-"""``refine``: a dataset without its duplicates, once or until no more are found."""
+"""Refining of a dataset: merge duplicate nodes, drop nodes, take out or replace features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.duplicates.pairs import Evidence
+from drgcn.audit.duplicates.features import Evidence
 from drgcn.audit.graph_view import GraphView
 from drgcn.audit.refining.merging import (
+    EdgeAccount,
     FeatureRule,
+    LabelConflict,
+    NodeMap,
     merge_edges,
     merge_features,
     merge_labels,
     merge_masks,
 )
-from drgcn.audit.refining.node_map import NodeMap, Refined
 from drgcn.data.assemble import RawGraph, assemble
 from drgcn.data.checks import from_texts
 from drgcn.data.features import Features, numeric_matrix
@@ -27,6 +30,73 @@ from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+EVIDENCE: Final[tuple[Evidence, ...]] = ("exact features", "near features", "text")
+_ROUNDS: Final = 10
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Refined dataset with an account of nodes, edges, labels and features.
+
+    Attributes:
+        data: The new graph, as :func:`drgcn.data.load` would give it.
+        node_map: Fate of every old node.
+        edges: Counts of edges before and after.
+        conflicts: Groups whose members had different labels.
+        left_training: Old training nodes that were taken out of training because what they were
+            merged with is validated or tested on.
+        feature_rule: How features of merged nodes were made.
+        removed_features: Old numbers of the columns that were taken out.
+        replaced_features: Whether the features are new ones.
+        has_split: Whether the old graph had a split.
+        texts: Texts of the new nodes, if those of the old ones were given.
+    """
+
+    data: Data
+    node_map: NodeMap
+    edges: EdgeAccount
+    conflicts: tuple[LabelConflict, ...]
+    left_training: tuple[int, ...]
+    feature_rule: FeatureRule
+    removed_features: tuple[int, ...] = ()
+    replaced_features: bool = False
+    has_split: bool = True
+    texts: tuple[str, ...] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """True if anything was merged, dropped, removed or replaced."""
+        counts = self.node_map.counts
+        return (
+            bool(counts["merged"] or counts["dropped"] or self.removed_features)
+            or self.replaced_features
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; the map is a table of its own."""
+        info = self.data.dataset
+        return {
+            "refined from": dict(info.options),
+            "nodes": {"before": len(self.node_map.fates), **self.node_map.counts},
+            "edges": asdict(self.edges),
+            "features": {
+                "columns": info.features,
+                "rule for merged nodes": self.feature_rule,
+                "removed columns": list(self.removed_features),
+                "replaced": self.replaced_features,
+            },
+            "split": {
+                "train": info.train,
+                "val": info.val,
+                "test": info.test,
+                "rule for merged nodes": "test if a member is in test, else val, else train",
+                "nodes that left training": list(self.left_training),
+            },
+            "class names": list(info.class_names),
+            "label conflicts": [asdict(conflict) for conflict in self.conflicts],
+            "content hash": info.content_hash,
+        }
 
 
 def refine(
@@ -155,9 +225,9 @@ def _columns(columns: Iterable[int], width: int) -> list[int]:
 
 
 def _by_name(y: AnyLabels, names: tuple[str, ...]) -> tuple[AnyLabels, tuple[str, ...]]:
-    """Labels numbered in the order of their names, without classes that nobody has.
+    """Return labels numbered in the order of their names, without empty classes.
 
-    That is how tables of nodes are read: the graph is then the same before writing and after.
+    Tables of nodes are read that way: the graph is then the same before writing and after.
     """
     if y.ndim == 2:
         return y, names
@@ -173,7 +243,7 @@ def _by_name(y: AnyLabels, names: tuple[str, ...]) -> tuple[AnyLabels, tuple[str
 def _merged_texts(
     texts: Sequence[str], nodes: int, members: Sequence[Sequence[int]]
 ) -> tuple[str, ...]:
-    """The text of the first member that has one."""
+    """Return, for each new node, the text of the first member that has one."""
     if len(texts) != nodes:
         raise InputError(f"Expected a text for each of {nodes} nodes; found {len(texts)}.")
     return tuple(
@@ -194,11 +264,7 @@ def _origin(view: GraphView) -> tuple[tuple[str, Any], ...]:
     return tuple(facts.items())
 
 
-EVIDENCE: Final[tuple[Evidence, ...]] = ("exact features", "near features", "text")
-_ROUNDS: Final = 10
-
-
-def refine_duplicates(
+def refine_until_stable(
     data: Data,
     texts: Sequence[str] | None = None,
     *,
@@ -210,11 +276,11 @@ def refine_duplicates(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Refined:
-    """Merge what :func:`drgcn.audit.duplicates.find_duplicates` finds.
+    """Merge the duplicates that :func:`~drgcn.audit.duplicates.find_duplicates` finds, in rounds.
 
-    How alike nodes must be depends on the whole dataset. So merging some can bring up others, and
-    it is done until the result has no duplicates left by the same evidence. (Taking columns out or
-    replacing features may make new ones: look again after it.)
+    The similarity asked for depends on the whole dataset, so merging some nodes can bring up other
+    pairs. Rounds end when the result has no duplicates left by the same evidence. (Taking columns
+    out or replacing features may make new ones: look again after it.)
 
     Args:
         data: One graph; it is not changed.
@@ -257,14 +323,14 @@ def refine_duplicates(
                 new_features=new_features,
                 texts=texts,
             )
-        groups, reasons = _joined(merged, groups, reasons, listed, new, evidence)
+        groups, reasons = _with_new_groups(merged, groups, reasons, listed, new, evidence)
     raise InputError(
         f"Expected duplicates to end after {_ROUNDS} rounds of merging; there were still some. "
         "Refine with groups of your own."
     )
 
 
-def _joined(
+def _with_new_groups(
     merged: Refined,
     groups: list[list[int]],
     reasons: list[str],
@@ -272,7 +338,10 @@ def _joined(
     found: DuplicateGroups,
     evidence: Sequence[Evidence],
 ) -> tuple[list[list[int]], list[str]]:
-    """All groups so far in the numbers of the old graph: the new ones swallow those they meet."""
+    """Return all groups so far in the numbers of the old graph, and their reasons.
+
+    A new group takes in the earlier groups of its nodes.
+    """
     members = merged.node_map.members()
     why = {group[0]: reason for group, reason in zip(map(sorted, groups), reasons, strict=True)}
     together = {min(group): group for group in groups}
