@@ -71,7 +71,7 @@ def write_page(
 
 
 def damping_words(variance: Sequence[float], learnt: Sequence[LearntGates]) -> str:
-    """Whether loud dimensions got smaller gates, in one sentence that goes by the numbers."""
+    """Say in one sentence whether loud dimensions got smaller gates."""
     found = damping(variance, learnt)
     if not found:
         return "The learnt gates are constant: no dimension is damped more than another."

@@ -224,7 +224,7 @@ def gain_chart(points: Sequence[GateTest]) -> str:
 
 
 def correlation_words(points: Sequence[GateTest]) -> str:
-    """How gain and K go together over datasets of the world, each counting once."""
+    """Describe how gain and K correlate over real datasets, each counting once."""
     real = [point for point in points if not point.synthetic]
     k, gains = [p.k[0] for p in real], [p.test.gain.mean for p in real]
     names = [point.name for point in real]

@@ -87,7 +87,7 @@ class Contents:
 def contents(
     records: Sequence[RunRecord], tables: Sequence[PaperTable], folder: Path | None = None
 ) -> Contents:
-    """What some records say.
+    """Gather everything a report says about some records.
 
     Args:
         records: Run records.
@@ -227,7 +227,7 @@ def findings(
     judged: Sequence[JudgedTable],
     families: Mapping[str | None, Sequence[GateTest]],
 ) -> list[str]:
-    """What was run, how the paper's numbers came out, and what Dr did."""
+    """Return the main findings: runs, the paper's numbers, and the effect of Dr."""
     found = [size_words(records)]
     if any(one.trained for one in judged):
         found += paper_words(judged)
@@ -236,7 +236,7 @@ def findings(
 
 
 def size_words(records: Sequence[RunRecord]) -> str:
-    """How much was trained."""
+    """Describe how much was trained."""
     rows = merge(records)
     sets = {str(record.data["name"]) for record, _ in rows}
     models = {record.experiment.model for record, _ in rows}
@@ -248,7 +248,7 @@ def size_words(records: Sequence[RunRecord]) -> str:
 
 
 def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
-    """How many of the paper's numbers were reproduced, and why others were not tried."""
+    """Count the paper's numbers that were reproduced, and say why others were not tried."""
     trained = [one for table in judged if not table.counts_data for one in table.found]
     printed = [one for one in trained if one.cell.printed is not None]
     count = count_verdicts(printed)
@@ -283,7 +283,7 @@ _DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "
 
 
 def device_table(records: Sequence[RunRecord]) -> Table:
-    """What was trained on which machine."""
+    """Table of machines and the seeds trained on each."""
     groups: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
         groups[str(record.environment["device"])].append(record)

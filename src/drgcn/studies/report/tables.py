@@ -93,7 +93,7 @@ def variant_table(records: Sequence[RunRecord]) -> str:
 
 
 def search_table(records: Sequence[RunRecord]) -> str:
-    """What was tried, set by set and model by model, the best on validation first."""
+    """Table of the settings tried, by dataset and model, the best on validation first."""
     heads = ("dataset", "split", "tried", "validation accuracy %", "test accuracy %")
     lines = []
     rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
@@ -113,7 +113,7 @@ def data_name(record: RunRecord) -> str:
 
 
 def data_remarks(record: RunRecord) -> list[str]:
-    """What sets a record's features apart: that they were made here, and how they are scaled."""
+    """Remarks on a record's features: rebuilt from texts, or scaled in an unusual way."""
     name = str(record.data["name"])
     remarks = []
     if rebuilt(record):
@@ -135,12 +135,12 @@ def published_cell(record: RunRecord) -> str:
 
 
 def rebuilt(record: RunRecord) -> bool:
-    """Whether the features are not the published ones, but were made again from texts."""
+    """Return whether the features were made again from texts, instead of published."""
     return str(record.data.get("feature_source", "")).startswith("rebuilt")
 
 
 def scaled_as_published(record: RunRecord) -> bool:
-    """Whether the features are scaled as where the model's numbers come from; for rebuilt ones
+    """Return whether features are scaled as where the model's numbers come from; for rebuilt ones
     that is not known, and any scaling will do."""
     usual = usual_scaling(str(record.data["name"]), record.experiment.model)
     return rebuilt(record) or usual is None or record.data.get("normalize", usual) == usual
@@ -162,7 +162,7 @@ def _bare(record: RunRecord) -> str:
 
 
 def _model(record: RunRecord) -> tuple[int, bool]:
-    """Where a row stands among those of its dataset: models in order, plain ones first."""
+    """Sort key of a row among those of its dataset: models in order, plain ones first."""
     return MODELS.index(record.experiment.model), not _is_plain(record)
 
 

@@ -24,7 +24,7 @@ from drgcn.studies.reproduce.jobs import Failure
 
 
 class FailedJobs:
-    """Why cells of a table have no record, where somebody tried.
+    """Jobs that failed, as the reason why cells of a table have no record.
 
     Args:
         folder: Where the records lie; nothing failed if not given.
@@ -42,7 +42,7 @@ class FailedJobs:
             self._errors[experiment.identity(""), failure.normalize] = failure.error
 
     def error(self, job: CellRecipe) -> str | None:
-        """What went wrong with a recipe, in one line; ``None`` if nothing did."""
+        """Return what went wrong with a recipe, in one line; ``None`` if nothing did."""
         name = job.experiment.identity("")
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
@@ -81,7 +81,7 @@ class CellRows:
         return max(usual, key=lambda row: (len(row[1]), row[0].started), default=None)
 
     def values(self, cell: TableCell) -> list[float]:
-        """What each seed measured of a cell's quantity; empty where nothing is on record."""
+        """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
         row = None if cell.job is None else self.find(cell.job)
         if cell.job is None or row is None:
             return []
@@ -101,7 +101,7 @@ class CellRows:
                 return []
 
     def count(self, cell: TableCell) -> int | None:
-        """What the records say of the data that a cell counts; ``None`` if they do not."""
+        """Return the size of the data that a cell counts, from records; ``None`` if unknown."""
         facts = self._data.get((cell.dataset, cell.split), {})
         found = re.match(r"[a-z]+", cell.row.lower())
         value = facts.get(_COUNTS.get(found[0], "")) if found else None
@@ -232,7 +232,7 @@ def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerd
 
 
 def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
-    """How many cells have which verdict, all verdicts named."""
+    """Count the cells of every verdict, also of those that no cell has."""
     return {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
 
 
@@ -247,7 +247,7 @@ def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
 
 
 def _incomparable(cell: TableCell, row: Row, values: Sequence[float]) -> str:
-    """Why a difference says nothing about the printed number; empty if it may."""
+    """Return why a difference says nothing about the printed number; empty if it does."""
     record, _ = row
     if cell.quantity == "seconds":
         return f"other code on another machine ({record.environment['device']})"
@@ -286,17 +286,17 @@ class JudgedTable:
 
     @property
     def counts_data(self) -> bool:
-        """Whether it counts data, and nothing in it is trained."""
+        """Return whether it counts data, and nothing in it is trained."""
         return all(one.cell.quantity in ("count", "rate") for one in self.found)
 
     @property
     def trained(self) -> bool:
-        """Whether anything was trained for it."""
+        """Return whether anything was trained for it."""
         return bool(self.run) and not self.counts_data
 
     @property
     def tables(self) -> list[Table]:
-        """What was run, and what was not."""
+        """Tables of the cells that were run, and of those that were not."""
         parts = [self._run_table()] if self.run else []
         missing = [one for one in self.found if not one.values]
         return parts + ([self._missing_table(missing)] if missing else [])
@@ -352,7 +352,7 @@ def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTa
 
 
 def overview(judged: Sequence[JudgedTable]) -> Table:
-    """How many numbers of each table came out how."""
+    """Table of verdicts counted for each of the paper's tables."""
     verdicts = ("reproduced", "above", "below", "not comparable", "not run")
     rows = []
     for one in judged:
