@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.nn.base import (
     FullBatchModel,
     Layer,
@@ -349,6 +349,5 @@ def _scores(target: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
 def _flat(lanes: int, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
     """Tensors ``[heads, ...]`` with an axis of lanes as ``[lanes * heads, ...]``."""
     return [
-        (x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
-        for x, dim in zip(tensors, in_dims, strict=False)
+        with_lanes(x, dim, lanes).flatten(0, 1) for x, dim in zip(tensors, in_dims, strict=False)
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,10 +283,10 @@ class _SparseProduct(torch.autograd.Function):
         pattern: SparsePattern,
         transpose: bool,
     ) -> tuple[Tensor, int]:
-        x = _with_lanes(x, in_dims[1], info.batch_size)  # [outer, inner, columns, k]
+        x = with_lanes(x, in_dims[1], info.batch_size)  # [outer, inner, columns, k]
         outer, inner = x.shape[:2]
         if in_dims[0] is not None or values.dim() == 2:
-            values = _with_lanes(values, in_dims[0], outer)  # [outer, (inner,) nnz]
+            values = with_lanes(values, in_dims[0], outer)  # [outer, (inner,) nnz]
             values = values if values.dim() == 3 else values[:, None]
             values = values.expand(outer, inner, -1).flatten(0, 1)
         out = _SparseProduct.apply(values, x.flatten(0, 1), pattern, transpose)
@@ -331,8 +331,8 @@ class _SampledProduct(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], rows: Tensor, cols: Tensor, pattern: Any
     ) -> tuple[Tensor, int]:
-        rows = _with_lanes(rows, in_dims[0], info.batch_size)
-        cols = _with_lanes(cols, in_dims[1], info.batch_size)
+        rows = with_lanes(rows, in_dims[0], info.batch_size)
+        cols = with_lanes(cols, in_dims[1], info.batch_size)
         out = _SampledProduct.apply(rows.flatten(0, 1), cols.flatten(0, 1), pattern)
         return out.unflatten(0, rows.shape[:2]), 0
 
@@ -344,7 +344,3 @@ def _product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
     # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
     # where the plain product first fills and copies an array of zeros.
     return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
-
-
-def _with_lanes(x: Tensor, dim: int | None, lanes: int) -> Tensor:
-    return x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.sampling.graph import CSRGraph
 
 
@@ -363,9 +363,9 @@ def _first(nodes: Tensor) -> Tensor:
 
 
 if triton_available():
-    from drgcn.kernels.sparse import looked_up as _looked_up
+    from drgcn.kernels.sparse import csr_lookup as _csr_lookup
 else:
-    _looked_up = None  # type: ignore[assignment]
+    _csr_lookup = None  # type: ignore[assignment]
 
 
 def lookup(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
@@ -385,8 +385,8 @@ class _Lookup(torch.autograd.Function):
         if not graph.num_entries:
             kind = torch.get_default_dtype() if graph.value is None else graph.value.dtype
             return torch.zeros(*rows.shape, cols.size(-1), dtype=kind, device=rows.device)
-        if rows.is_cuda and _looked_up is not None:
-            return _looked_up(graph, rows, cols)
+        if rows.is_cuda and _csr_lookup is not None:
+            return _csr_lookup(graph, rows, cols)
         last = graph.num_entries - 1
         low = graph.rowptr[rows][..., None].expand(*rows.shape, cols.size(-1))
         end = graph.rowptr[rows + 1][..., None]
@@ -410,9 +410,6 @@ class _Lookup(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], rows: Tensor, cols: Tensor, graph: CSRGraph
     ) -> tuple[Tensor, int]:
-        def lanes(value: Tensor, dim: int | None) -> Tensor:
-            if dim is None:
-                return value.expand(info.batch_size, *value.shape)
-            return value.movedim(dim, 0)
-
-        return _Lookup.apply(lanes(rows, in_dims[0]), lanes(cols, in_dims[1]), graph), 0
+        rows = with_lanes(rows, in_dims[0], info.batch_size)
+        cols = with_lanes(cols, in_dims[1], info.batch_size)
+        return _Lookup.apply(rows, cols, graph), 0

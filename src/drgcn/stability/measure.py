@@ -1,4 +1,4 @@
-"""The stability measure K: how reweighting changes the spread across feature dimensions."""
+"""The stability measure K of a reweighting vector, and statistics of features that go with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from drgcn.errors import CovarianceError, InputError, NonFiniteError, UndefinedS
 from drgcn.stability.moments import FeatureMoments
 from drgcn.stability.rows import checked_features, real_numbers, real_tensor
 
-ROUNDING = 1e-12
+# Shares of the total variance below this are rounding.
+_ROUNDING = 1e-12
+# Asymmetry of a covariance that is forgiven in any data type, relative to its largest variance.
+_LEAST_TOLERANCE = 1e-10
+# Distance from 0 and 1 within which an entry of a gate counts as saturated.
+_MARGIN = 1e-3
 
 
 def stability_k(
@@ -64,7 +69,7 @@ def stability_k(
     """
     if weight is not None and (covariance or isinstance(x, FeatureMoments)):
         raise InputError("Expected row weights with features alone; moments have theirs already.")
-    width = x.num_features if isinstance(x, FeatureMoments) else _width(x)
+    width = x.num_features if isinstance(x, FeatureMoments) else checked_features(x).shape[1]
     s = checked_vector(s, width)
     if not isinstance(x, FeatureMoments):
         s = s / s.abs().max()  # K knows no scale of s, floating point does
@@ -89,26 +94,6 @@ def stability_k(
     return after / (before * float(s.square().mean()))
 
 
-def standardizing_k(x: Any, *, covariance: bool = False) -> float:
-    r"""K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
-
-    About the harmonic over the arithmetic mean of the variances: what standardising the
-    features would do to the spread, with nothing learnt.
-
-    Args:
-        x: See :func:`stability_k`. Of moments, those with covariances.
-        covariance (bool, optional): ``x`` is a covariance. (default: :obj:`False`)
-    """
-    variance = checked_covariance(x).diagonal() if covariance else feature_variance(x)
-    constant = int((variance <= 0).sum())
-    if constant:
-        raise UndefinedStability(
-            f"1/std is undefined: {constant} of {len(variance)} dimensions are constant. "
-            f"Leave them out."
-        )
-    return stability_k(x, variance.rsqrt(), covariance=covariance)
-
-
 def checked_vector(s: Any, width: int) -> Tensor:
     """``s`` in float64, refused unless it is finite, not zero, and has one entry a dimension."""
     s = real_tensor(s, "entries of s")
@@ -131,15 +116,92 @@ def total_spread(variance: Tensor, along_ones: Tensor) -> float:
     if not total > 0:
         raise UndefinedStability("K is undefined: the total variance is zero.")
     before = total - float(along_ones) / d
-    if before <= ROUNDING * total:
+    if before <= _ROUNDING * total:
         raise UndefinedStability(
             "K is undefined: all feature dimensions are equal up to constants (<C, G> = 0)."
         )
     return before
 
 
-def _width(x: Any) -> int:
-    return int(checked_features(x).shape[1])
+def standardizing_k(x: Any, *, covariance: bool = False) -> float:
+    r"""K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
+
+    About the harmonic over the arithmetic mean of the variances: what standardising the
+    features would do to the spread, with nothing learnt.
+
+    Args:
+        x: See :func:`stability_k`. Of moments, those with covariances.
+        covariance (bool, optional): ``x`` is a covariance. (default: :obj:`False`)
+    """
+    variance = checked_covariance(x).diagonal() if covariance else feature_variance(x)
+    constant = int((variance <= 0).sum())
+    if constant:
+        raise UndefinedStability(
+            f"1/std is undefined: {constant} of {len(variance)} dimensions are constant. "
+            f"Leave them out."
+        )
+    return stability_k(x, variance.rsqrt(), covariance=covariance)
+
+
+def discriminative_k(
+    x: Any, y: Tensor, mask: Tensor | None = None, *, propagated: Any = None
+) -> float:
+    r"""K of :math:`s_i = \sqrt{\eta_i^2}`: of weighting dimensions by what they say of classes.
+
+    Below one, the dimensions that tell classes apart are the quieter ones, and reweighting
+    towards them evens out the spread; above one, they are the loud ones already. A companion of
+    :func:`minimal_k_in_range`, which is blind to labels. It promises nothing either.
+
+    Args:
+        x (Tensor): Features ``[n, d]``, whose spread K measures.
+        y (Tensor): Class of each row.
+        mask (Tensor, optional): The training rows. (default: all)
+        propagated (Tensor, optional): Features after one step over the graph,
+            :math:`\mathbf{A}\mathbf{X}`, to take the shares of. (default: ``x``)
+    """
+    return stability_k(x, class_share(x if propagated is None else propagated, y, mask).sqrt())
+
+
+def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""The share of each dimension's variance that lies between classes, ``[d]``:
+
+    .. math::
+        \eta_i^2 = \frac{\sum_c n_c (m_{ci} - m_i)^2}{\sum_v (x_{vi} - m_i)^2}.
+
+    Zero for a constant dimension.
+
+    Args:
+        x (Tensor): Features ``[n, d]``, dense or sparse.
+        y (Tensor): Class of each row, ``[n]``; rows below 0 have none and are left out.
+        mask (Tensor, optional): The rows to look at: the training nodes, so that nothing of the
+            others' labels is seen. (default: all)
+    """
+    x = checked_features(x)
+    y = torch.as_tensor(y)
+    if y.shape != (x.shape[0],) or y.is_floating_point() or y.is_complex():
+        raise InputError(
+            f"Expected one class number per row, [{x.shape[0]}]; found {y.dtype} of shape "
+            f"{list(y.shape)}."
+        )
+    known = y >= 0
+    if mask is not None:
+        known &= torch.as_tensor(mask, dtype=torch.bool, device=y.device)
+    classes = y[known].unique()
+    if len(classes) < 2:
+        raise UndefinedStability(
+            f"The share between classes is undefined: {len(classes)} classes among the rows."
+        )
+    device = x.device if isinstance(x, Tensor) else None
+    whole = FeatureMoments(x.shape[1], diagonal=True, device=device)
+    within = torch.zeros(x.shape[1], dtype=torch.float64, device=device)
+    for label in classes:
+        part = FeatureMoments(x.shape[1], diagonal=True, device=device)
+        part.update(x, (y == label) & known)
+        within += part.variance() * part.weight
+        whole.merge(part)
+    total = whole.variance() * whole.weight
+    share = 1 - within / torch.where(total > 0, total, 1.0)
+    return torch.where(total > 0, share.clamp(0, 1), 0.0)
 
 
 def feature_variance(x: Any) -> Tensor:
@@ -176,10 +238,7 @@ def variance_spread(x: Any) -> float:
     return float(variance.std(correction=0) / mean)
 
 
-MARGIN = 1e-3
-
-
-def gate_saturation(s: Tensor, margin: float = MARGIN) -> float:
+def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:
     r"""The share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
 
     There the sigmoid has a slope below ``margin``, a 250th of its greatest for the default: such
@@ -200,9 +259,6 @@ def gate_saturation(s: Tensor, margin: float = MARGIN) -> float:
         raise InputError("Expected a gate with entries; found an empty one.")
     s = s.detach().double()
     return float(((s < margin) | (s > 1 - margin)).double().mean())
-
-
-_LEAST_TOLERANCE = 1e-10
 
 
 def checked_covariance(c: Any) -> Tensor:
