@@ -40,9 +40,11 @@ def product(pattern):
 
 
 @EVERY_MATRIX
-def test_product_equals_the_dense_one(a):
+def test_product_and_gradient_in_x_equal_those_of_the_dense_one(a):
     x = draw(a.size(1), 2)
-    torch.testing.assert_close(spmm(SparseMatrix.from_tensor(a), x), a @ x)
+    found = spmm(SparseMatrix.from_tensor(a), x)
+    torch.testing.assert_close(found, a @ x)
+    torch.testing.assert_close(gradients(found, x), gradients(a @ x, x))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -68,13 +70,6 @@ def test_the_operator_is_the_function():
 
 
 @EVERY_MATRIX
-def test_gradient_in_x_is_that_of_the_dense_product(a):
-    x = draw(a.size(1), 2)
-    found = gradients(spmm(SparseMatrix.from_tensor(a), x), x)
-    torch.testing.assert_close(found, gradients(a @ x, x))
-
-
-@EVERY_MATRIX
 def test_gradients_equal_finite_differences(a):
     matrix = SparseMatrix.from_tensor(a)
     values = matrix.values.clone().requires_grad_()
@@ -97,20 +92,13 @@ def test_gradient_is_not_computed_for_values_that_need_none():
 
 
 @pytest.mark.usefixtures("_strategy")
-@pytest.mark.parametrize(("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)])
 @EVERY_MATRIX
-def test_vmap_equals_a_loop(a, values_lanes, x_lanes):
-    values, x, in_dims, loop, pattern = lanes(a, values_lanes, x_lanes)
-    torch.testing.assert_close(torch.vmap(product(pattern), in_dims)(values, x), loop)
-
-
-@pytest.mark.usefixtures("_strategy")
-@pytest.mark.parametrize(("values_lanes", "x_lanes"), [(False, True), (True, True), (True, False)])
-@EVERY_MATRIX
-def test_vmap_has_the_gradients_of_a_loop(a, values_lanes, x_lanes):
-    values, x, in_dims, loop, pattern = lanes(a, values_lanes, x_lanes)
-    out = torch.vmap(product(pattern), in_dims)(values, x)
-    torch.testing.assert_close(gradients(out, values, x), gradients(loop, values, x))
+def test_vmap_has_the_output_and_the_gradients_of_a_loop(a):
+    for values_lanes, x_lanes in ((False, True), (True, True), (True, False)):
+        values, x, in_dims, loop, pattern = lanes(a, values_lanes, x_lanes)
+        out = torch.vmap(product(pattern), in_dims)(values, x)
+        torch.testing.assert_close(out, loop)
+        torch.testing.assert_close(gradients(out, values, x), gradients(loop, values, x))
 
 
 def lanes(a, values_lanes, x_lanes):
