@@ -109,7 +109,7 @@ class DimensionalReweighting(torch.nn.Module):
             self._materialize(in_channels)
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         # NOTE[PAPER] The initialisation is not stated. Glorot weights and zero biases are those
         # of every host model it uses, and make s start near 0.5.
         if self.in_channels == -1:
@@ -126,7 +126,7 @@ class DimensionalReweighting(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""Multiplies every feature dimension by its learnt weight.
+        r"""Multiply every feature dimension by its learnt weight.
 
         Args:
             x (Tensor): Node features, dense or sparse.
@@ -145,12 +145,12 @@ class DimensionalReweighting(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""The vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
+        r"""Return the vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
         s = self.from_mean(weighted_mean(x, weight, batch, batch_size))
         return s.to(x.dtype) if x.is_floating_point() else s
 
     def from_mean(self, mean: Tensor) -> Tensor:
-        r"""The vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` that was computed before."""
+        r"""Return the vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` computed before."""
         if self.in_channels == -1:
             self._materialize(mean.size(-1))
         if mean.size(-1) != self.in_channels:
@@ -173,7 +173,7 @@ class DimensionalReweighting(torch.nn.Module):
         return self.gate(F.linear(hidden, self.excite_weight, self.excite_bias))
 
     def extra_repr(self) -> str:
-        """Widths, as in ``DimensionalReweighting(602, hidden_channels=25)``."""
+        """Return the widths, as in ``DimensionalReweighting(602, hidden_channels=25)``."""
         return f"{self.in_channels}, hidden_channels={self.hidden_channels}"
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ def weighted_mean(
     batch: Tensor | None = None,
     batch_size: int | None = None,
 ) -> Tensor:
-    """Mean over nodes: ``[d]``, or ``[graphs, d]`` with ``batch``.
+    """Return the mean over nodes: ``[d]``, or ``[graphs, d]`` with ``batch``.
 
     Sums run in float32 or better. Weights are taken to be non-negative. A graph without nodes,
     or of zero total weight, has the zero vector as its mean, so that a batch with an empty
@@ -269,7 +269,7 @@ def weighted_mean(
 
 
 def scale_columns(x: Tensor, s: Tensor, batch: Tensor | None = None) -> Tensor:
-    """``x * s`` in the layout of ``x``; with ``batch``, row ``v`` takes ``s[batch[v]]``."""
+    """Return ``x * s`` in the layout of ``x``; with ``batch``, row ``v`` takes ``s[batch[v]]``."""
     if x.layout == torch.strided:
         return x * (s if batch is None else s[batch])
     row, col, value = _entries(x)
@@ -293,7 +293,7 @@ def _column_sum(x: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 
 def _entries(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of the stored entries of a sparse matrix."""
+    """Return row, column and value of the stored entries of a sparse matrix."""
     if x.layout == torch.sparse_coo:
         if x.requires_grad:
             x = x.coalesce()  # only its entries carry gradients

@@ -1,4 +1,4 @@
-"""LGCN as its authors compute it, on the whole graph, plain or reweighted."""
+"""LGCN as its authors compute it, on the whole graph, plain or with dimensional reweighting."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
 from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
+
+# Nodes with up to so many entries share the narrowest table; widths double from there.
+_NARROWEST = 2
+
+# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
+Table = tuple[Tensor, Tensor]
 
 
 class LGCN(FullBatchModel):
@@ -103,18 +109,18 @@ class LGCN(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> LargestNeighbors:
-        """The normalised adjacency matrix, laid out for ranking."""
+        """Return the normalised adjacency matrix, laid out for ranking."""
         return LargestNeighbors.of(normalized_adjacency(edge_index, num_nodes, dtype=dtype))
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """All parameters of the layers, biases and batch norms included."""
+        """Return all parameters of the layers, biases and batch norms included."""
         layers = torch.nn.ModuleList([self.first, *self.convs, self.last])
         return layers.parameters()
 
     def run_layers(
         self, x: Features, matrix: LargestNeighbors, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         layer_input, s = self.inputs[0](x, groups)
         h = self.first(self._dropped(layer_input), matrix.matrix, s, groups)
         yield layer_input, s, h
@@ -129,12 +135,12 @@ class LGCN(FullBatchModel):
         yield layer_input, s, self.last(self._dropped(layer_input), matrix.matrix, s, groups)
 
     def _dropped(self, x: Features) -> Features:
-        # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
+        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
         return map_values(lambda v: F.dropout(v, self.dropout, self.training), x)
 
 
 class _BiasedConvolution(GraphConvolution):
-    """``A (X S W + b)``: the bias goes over the graph too."""
+    """The layer ``A (X S W + b)``, in which the bias is propagated too."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
@@ -167,7 +173,7 @@ class LearnableGraphConvolution(torch.nn.Module):
     For every feature, a node's own value and the :math:`k` largest among its neighbours, weighted
     by the adjacency matrix, stand in a row of :math:`k + 1` places. Two 1-D convolutions without
     an activation make one vector of it, the first with a bias, and a batch norm with the
-    statistics of the nodes at hand ends the layer. Dropout acts in front of both convolutions.
+    statistics of the given nodes ends the layer. Dropout acts in front of both convolutions.
 
     Values below zero never enter, but for the node's own: in the authors' dense product all other
     nodes of the graph compete as zeros.
@@ -190,13 +196,13 @@ class LearnableGraphConvolution(torch.nn.Module):
         self.kernel = (k + 1) // 2 + 1
         self.weight1 = torch.nn.Parameter(torch.empty(self.kernel, in_channels, self.middle))
         self.bias1 = torch.nn.Parameter(torch.empty(self.middle))
-        # What the first leaves, the second takes whole.
+        # The second kernel is as wide as the output of the first.
         self.weight2 = torch.nn.Parameter(torch.empty(k // 2 + 1, self.middle, out_channels))
         self.norm = torch.nn.BatchNorm1d(out_channels, eps=1e-3, track_running_stats=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for weight in (self.weight1, self.weight2):
             # TensorFlow's Xavier: both fans count the width of the kernel.
             limit = (6 / (weight.size(0) * (weight.size(1) + weight.size(2)))) ** 0.5
@@ -231,13 +237,6 @@ class LearnableGraphConvolution(torch.nn.Module):
     def extra_repr(self) -> str:
         """Widths and the number of neighbours."""
         return f"{self.in_channels}, {self.out_channels}, k={self.k}"
-
-
-# Nodes with up to so many entries share the narrowest table; widths double from there.
-_NARROWEST = 2
-
-# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
-Table = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +290,7 @@ class LargestNeighbors:
 
 
 class _Largest(torch.autograd.Function):
-    """Returns the values, and for each the entry of the matrix that it came by."""
+    """The values, and for each of them the entry of the matrix that it came from."""
 
     @staticmethod
     def forward(x: Tensor, graph: LargestNeighbors, count: int) -> tuple[Tensor, Tensor]:
@@ -327,7 +326,7 @@ class _Largest(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, graph: LargestNeighbors, count: int
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        # Features are ranked one by one, so lanes are nothing but more features.
+        # Features are ranked one by one, so lanes are more features.
         assert in_dims[0] is not None  # the only tensor there is
         lanes = x.movedim(in_dims[0], 1).flatten(1)
         out, chosen = (
@@ -338,6 +337,6 @@ class _Largest(torch.autograd.Function):
 
 
 def _padded(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
-    """Values and columns of the entries, and at the end those of an empty place."""
+    """Return values and columns of the entries, with those of an empty place at the end."""
     values, col = matrix.values, matrix.pattern.col.long()
     return torch.cat([values, values.new_zeros(1)]), torch.cat([col, col.new_zeros(1)])

@@ -28,7 +28,7 @@ def stability_k(
     weight: Any = None,
     covariance: bool = False,
 ) -> float:
-    r"""The measure :math:`K` of the paper for a layer with input ``x`` and vector ``s``.
+    r"""Return the measure :math:`K` of the paper for a layer with input ``x`` and vector ``s``.
 
     With :math:`\mathbf{C}` the covariance of the feature dimensions over nodes,
 
@@ -72,7 +72,7 @@ def stability_k(
     width = x.num_features if isinstance(x, FeatureMoments) else checked_features(x).shape[1]
     s = checked_vector(s, width)
     if not isinstance(x, FeatureMoments):
-        s = s / s.abs().max()  # K knows no scale of s, floating point does
+        s = s / s.abs().max()  # K does not depend on the scale of s, rounding does
     if covariance:
         c = checked_covariance(x)
         s = s.to(c.device)
@@ -95,7 +95,7 @@ def stability_k(
 
 
 def checked_vector(s: Any, width: int) -> Tensor:
-    """``s`` in float64, refused unless it is finite, not zero, and has one entry a dimension."""
+    """Return ``s`` in float64; refuse it unless finite, not zero, with one entry a dimension."""
     s = real_tensor(s, "entries of s")
     if s.dim() != 1 or s.numel() != width:
         raise InputError(f"stability_k expects s of shape [{width}]; found {list(s.shape)}.")
@@ -109,7 +109,7 @@ def checked_vector(s: Any, width: int) -> Tensor:
 
 
 def total_spread(variance: Tensor, along_ones: Tensor) -> float:
-    r"""The denominator :math:`\langle \mathbf{C}, \mathbf{G} \rangle`, or why there is none."""
+    r"""Return the denominator :math:`\langle \mathbf{C}, \mathbf{G} \rangle`; refuse zero."""
     d, total = variance.numel(), float(variance.sum())
     if d == 1:
         raise UndefinedStability("K is undefined: there is one feature dimension (d = 1).")
@@ -124,10 +124,10 @@ def total_spread(variance: Tensor, along_ones: Tensor) -> float:
 
 
 def standardizing_k(x: Any, *, covariance: bool = False) -> float:
-    r"""K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
+    r"""Return K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
 
-    About the harmonic over the arithmetic mean of the variances: what standardising the
-    features would do to the spread, with nothing learnt.
+    About the harmonic over the arithmetic mean of the variances: the effect of standardising the
+    features on the spread, with nothing learnt.
 
     Args:
         x: See :func:`stability_k`. Of moments, those with covariances.
@@ -146,11 +146,11 @@ def standardizing_k(x: Any, *, covariance: bool = False) -> float:
 def discriminative_k(
     x: Any, y: Tensor, mask: Tensor | None = None, *, propagated: Any = None
 ) -> float:
-    r"""K of :math:`s_i = \sqrt{\eta_i^2}`: of weighting dimensions by what they say of classes.
+    r"""Return K of :math:`s_i = \sqrt{\eta_i^2}`, the root of :func:`class_share`.
 
-    Below one, the dimensions that tell classes apart are the quieter ones, and reweighting
-    towards them evens out the spread; above one, they are the loud ones already. A companion of
-    :func:`minimal_k_in_range`, which is blind to labels. It promises nothing either.
+    Below one, the dimensions that tell classes apart have the smaller variances, and reweighting
+    towards them evens out the spread; above one, they have the larger ones already. A companion
+    of :func:`minimal_k_in_range`, which does not use labels. Neither promises a gain.
 
     Args:
         x (Tensor): Features ``[n, d]``, whose spread K measures.
@@ -163,7 +163,7 @@ def discriminative_k(
 
 
 def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
-    r"""The share of each dimension's variance that lies between classes, ``[d]``:
+    r"""Return the share of each dimension's variance that lies between classes, ``[d]``:
 
     .. math::
         \eta_i^2 = \frac{\sum_c n_c (m_{ci} - m_i)^2}{\sum_v (x_{vi} - m_i)^2}.
@@ -173,8 +173,8 @@ def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
     Args:
         x (Tensor): Features ``[n, d]``, dense or sparse.
         y (Tensor): Class of each row, ``[n]``; rows below 0 have none and are left out.
-        mask (Tensor, optional): The rows to look at: the training nodes, so that nothing of the
-            others' labels is seen. (default: all)
+        mask (Tensor, optional): The rows to use: the training nodes, so that no other labels
+            are used. (default: all)
     """
     x = checked_features(x)
     y = torch.as_tensor(y)
@@ -205,7 +205,7 @@ def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def feature_variance(x: Any) -> Tensor:
-    """Variance of each feature dimension over nodes, in float64; exactly 0 for constants.
+    """Return the variance of each feature dimension, in float64; exactly 0 for constants.
 
     Args:
         x (Tensor, numpy.ndarray or FeatureMoments): Node features ``[n, d]``, dense or sparse,
@@ -221,7 +221,7 @@ def feature_variance(x: Any) -> Tensor:
 
 
 def variance_spread(x: Any) -> float:
-    """Coefficient of variation of the per-dimension variances: 0 when all are equal.
+    """Return the coefficient of variation of the per-dimension variances: 0 if all are equal.
 
     The imbalance that reweighting can act on; it says nothing about whether acting helps.
 
@@ -239,11 +239,10 @@ def variance_spread(x: Any) -> float:
 
 
 def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:
-    r"""The share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
+    r"""Return the share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
 
     There the sigmoid has a slope below ``margin``, a 250th of its greatest for the default: such
-    an entry hardly learns any more, and its dimension is as good as switched off, or passed on
-    as it is.
+    an entry hardly learns any more, and its dimension is switched off or passed on unchanged.
 
     Args:
         s (Tensor): Gate vector, of any shape.
@@ -262,7 +261,7 @@ def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:
 
 
 def checked_covariance(c: Any) -> Tensor:
-    """The matrix in float64, exactly symmetric; refused unless it is a covariance.
+    """Return the matrix in float64, exactly symmetric; refuse it unless it is a covariance.
 
     Asymmetry and negative eigenvalues are forgiven up to the rounding of the data type it
     came in, relative to its largest variance.
@@ -297,10 +296,10 @@ def checked_covariance(c: Any) -> Tensor:
 
 def _expect_no_negative_eigenvalue(c: Tensor, tolerance: float) -> None:
     if tolerance == 0 and not bool(c.any()):
-        return  # no variance at all: a covariance, whatever may be undefined for it
+        return  # no variance at all is a covariance, though K is undefined for it
     shifted = c.clone()
     shifted.diagonal().add_(tolerance)
-    # Far cheaper than eigenvalues, which are only needed to say what is wrong.
+    # Far cheaper than eigenvalues, which only the message needs.
     if int(torch.linalg.cholesky_ex(shifted).info) != 0:
         least = float(torch.linalg.eigvalsh(c)[0])
         if least < -tolerance:
