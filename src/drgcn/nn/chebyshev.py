@@ -25,7 +25,7 @@ from drgcn.nn.base import (
     check_sizes,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 _LARGEST_DENSE = 256  # nodes up to which the exact eigenvalues of a dense matrix are fast
@@ -114,7 +114,7 @@ class ChebNet(FullBatchModel):
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            h = dropout(layer_input, self.dropout, self.training)
             out = conv(h, matrix, s, groups)
             x = out if number == len(self.convs) else F.relu(out)
             yield layer_input, s, x

@@ -20,7 +20,7 @@ from drgcn.nn.base import (
     check_sizes,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 
@@ -98,7 +98,7 @@ class GCN(FullBatchModel):
             # Gates are positive, so relu(S x) = S relu(x) and dropout(S x) = S dropout(x):
             # the gate is folded into the weights instead.
             h = map_values(F.relu, layer_input) if self.pre_activation else layer_input
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), h)
+            h = dropout(h, self.dropout, self.training)
             out = conv(h, matrix, s, groups)
             x = out if self.pre_activation or number == len(self.convs) else F.relu(out)
             yield layer_input, s, x

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
@@ -19,7 +18,7 @@ from drgcn.nn.base import (
     check_sizes,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 
@@ -114,19 +113,18 @@ class GeniePath(FullBatchModel):
     ) -> Iterator[Layer]:
         """Run the layers one after the other; the last one's output is classified."""
         layer_input, s = self.inputs[0](x, groups)
-        h = gated_product(self._dropped(layer_input), self.embedding, s, groups)
+        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+        dropped = dropout(layer_input, self.dropout, self.training)
+        h = gated_product(dropped, self.embedding, s, groups)
         yield layer_input, s, h
         state = h, torch.zeros_like(h)
         for number, path in enumerate(self.paths, 1):
             layer_input, s = self.inputs[number](h, groups)
-            breadth, state = path(self._dropped(layer_input), matrix, state, s, groups)
+            dropped = dropout(layer_input, self.dropout, self.training)
+            breadth, state = path(dropped, matrix, state, s, groups)
             h = breadth if self.lazy else state[0]
             last = number == len(self.paths)
             yield layer_input, s, state[0] @ self.weight + self.bias if last else h
-
-    def _dropped(self, x: Features) -> Features:
-        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
-        return map_values(lambda v: F.dropout(v, self.dropout, self.training), x)
 
 
 class AdaptivePath(torch.nn.Module):

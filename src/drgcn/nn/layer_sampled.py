@@ -24,7 +24,7 @@ from drgcn.nn.base import (
     check_sizes,
 )
 from drgcn.nn.graph import normalized_adjacency
-from drgcn.nn.products import Features, as_features, compress, gated_product, map_values
+from drgcn.nn.products import Features, as_features, compress, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import (
     AdaptiveSampler,
@@ -152,7 +152,7 @@ class LayerSampledGCN(ReweightedModel):
         h: Features = given
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(h)
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            h = dropout(layer_input, self.dropout, self.training)
             out = gated_product(h, weight, s)
             if number > 1 or not self.dense_first:
                 out = spmm(propagation, out)

@@ -22,7 +22,7 @@ from drgcn.nn.base import (
 )
 from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 # Nodes with up to so many entries share the narrowest table; widths double from there.
@@ -122,7 +122,9 @@ class LGCN(FullBatchModel):
     ) -> Iterator[Layer]:
         """Run the layers one after the other."""
         layer_input, s = self.inputs[0](x, groups)
-        h = self.first(self._dropped(layer_input), matrix.matrix, s, groups)
+        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+        dropped = dropout(layer_input, self.dropout, self.training)
+        h = self.first(dropped, matrix.matrix, s, groups)
         yield layer_input, s, h
         for enter, conv in zip(list(self.inputs)[1:-1], self.convs, strict=True):
             layer_input, s = enter(h, groups)
@@ -132,11 +134,8 @@ class LGCN(FullBatchModel):
             h = torch.cat([layer_input, conv(scaled, matrix)], dim=1)
             yield layer_input, s, h
         layer_input, s = self.inputs[-1](h, groups)
-        yield layer_input, s, self.last(self._dropped(layer_input), matrix.matrix, s, groups)
-
-    def _dropped(self, x: Features) -> Features:
-        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
-        return map_values(lambda v: F.dropout(v, self.dropout, self.training), x)
+        dropped = dropout(layer_input, self.dropout, self.training)
+        yield layer_input, s, self.last(dropped, matrix.matrix, s, groups)
 
 
 class _BiasedConvolution(GraphConvolution):

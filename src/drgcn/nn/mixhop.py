@@ -16,7 +16,7 @@ from torch_geometric.nn.inits import glorot
 from drgcn.errors import DrgcnWarning
 from drgcn.nn.base import FullBatchModel, Layer, LayerInput, Reweight, check_rates, check_sizes
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 _SEGMENT_PENALTY = 1e-3
@@ -140,16 +140,13 @@ class MixHop(FullBatchModel):
         # NOTE[PAPER] Dr for MixHop is not in the paper. As in GCN the block sees the clean input,
         # and acts directly before the weights: the row lengths are taken without it.
         layer_input, s = self.inputs[0](unit_rows(x), groups)
-        h = unit_rows(self._dropped(x, self.dropout))
+        h = unit_rows(dropout(x, self.dropout, self.training))
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True), 1):
             out = F.relu(norm(conv(h, matrix, s, groups)))
             yield layer_input, s, out
             layer_input, s = self.inputs[number](out, groups)
-            h = self._dropped(layer_input, self.hidden_dropout)
+            h = dropout(layer_input, self.hidden_dropout, self.training)
         yield layer_input, s, self.readout(h, matrix, s, groups)
-
-    def _dropped(self, x: Features, rate: float) -> Features:
-        return map_values(lambda v: F.dropout(v, rate, self.training), x)
 
 
 class MixHopConvolution(torch.nn.Module):

@@ -20,7 +20,7 @@ from drgcn.nn.base import (
     check_sizes,
 )
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features, gated_product, map_values
+from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix
 
 
@@ -108,7 +108,7 @@ class MLP(FullBatchModel):
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            h = dropout(layer_input, self.dropout, self.training)
             out = gated_product(h, weight, s, groups)
             x = out if number == len(self.weights) else F.relu(out)
             yield layer_input, s, x

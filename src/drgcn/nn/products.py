@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.nn.graph import NodeGroups
@@ -39,6 +40,11 @@ def compress(x: Tensor | SparseMatrix) -> Features:
 def map_values(function: Callable[[Tensor], Tensor], x: Features) -> Features:
     """Apply an elementwise function that keeps zero at zero."""
     return x.with_values(function(x.values)) if isinstance(x, SparseMatrix) else function(x)
+
+
+def dropout(x: Features, rate: float, training: bool) -> Features:
+    """Drop entries in training; of sparse features, stored ones."""
+    return map_values(lambda values: F.dropout(values, rate, training), x)
 
 
 def gated_product(

@@ -6,12 +6,166 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.nn import SparseMatrix, spmm
+from drgcn.nn.sparse import SparsePattern
 
+from ..reference import layouts
 from .matrices import MATRICES, random_matrix
+
+# Patterns
+
+
+EVERY_MATRIX = pytest.mark.parametrize("a", MATRICES.values(), ids=MATRICES.keys())
+
+
+def pattern_of(a):
+    row, col = a.nonzero().t()
+    return SparsePattern.from_coordinates(row, col, tuple(a.shape))[0]
+
+
+def positions(pattern):
+    """A dense matrix with the number of each entry, from one, at its place."""
+    dense = torch.zeros(pattern.shape, dtype=torch.long)
+    dense[pattern.row, pattern.col.long()] = torch.arange(1, pattern.nnz + 1)
+    return dense
+
+
+@EVERY_MATRIX
+def test_rows_and_columns_are_those_of_torch_csr(a):
+    csr, pattern = a.to_sparse_csr(), pattern_of(a)
+    assert torch.equal(positions(pattern) > 0, a != 0)
+    assert torch.equal(pattern.crow, csr.crow_indices())
+    assert torch.equal(pattern.col, csr.col_indices())
+
+
+def test_order_sorts_values_into_the_pattern():
+    a = random_matrix(4, 5)
+    row, col = a.nonzero().t()
+    shuffle = torch.randperm(len(row), generator=torch.Generator().manual_seed(0))
+    row, col = row[shuffle], col[shuffle]
+    _, order = SparsePattern.from_coordinates(row, col, (4, 5))
+    assert torch.equal(a[row, col][order], a[a != 0])
+
+
+@EVERY_MATRIX
+def test_transpose_is_the_pattern_of_the_transpose(a):
+    transpose, expected = pattern_of(a).transpose, pattern_of(a.t())
+    assert transpose.shape == expected.shape
+    assert torch.equal(positions(transpose), positions(expected))
+
+
+@EVERY_MATRIX
+def test_to_transpose_says_which_entry_stands_where_and_back(a):
+    pattern = pattern_of(a)
+    values = torch.arange(1, pattern.nnz + 1)
+    dense = torch.zeros(pattern.transpose.shape, dtype=torch.long)
+    transpose = pattern.transpose
+    dense[transpose.row, transpose.col.long()] = values[pattern.to_transpose]
+    assert torch.equal(dense, positions(pattern).t())
+    again = transpose.transpose
+    for field in ("crow", "col", "to_transpose", "transpose_crow", "transpose_col"):
+        assert torch.equal(getattr(again, field), getattr(pattern, field))
+    assert again.shape == pattern.shape
+
+
+@EVERY_MATRIX
+def test_repeated_pattern_is_block_diagonal(a):
+    for count in (1, 3):
+        pattern = pattern_of(a)
+        repeated, expected = pattern.repeat(count), pattern_of(torch.block_diag(*[a] * count))
+        assert repeated.shape == (a.size(0) * count, a.size(1) * count)
+        for field in ("crow", "col", "to_transpose", "transpose_crow", "transpose_col", "row"):
+            assert torch.equal(getattr(repeated, field), getattr(expected, field))
+
+
+def test_repeated_pattern_is_made_once():
+    pattern = pattern_of(random_matrix(4, 5))
+    assert pattern.repeat(3) is pattern.repeat(3)
+
+
+def test_number_of_entries_is_that_of_the_matrix():
+    a = random_matrix(4, 5)
+    assert pattern_of(a).nnz == a.count_nonzero()
+
+
+def test_moved_pattern_equals_the_pattern():
+    pattern = pattern_of(random_matrix(4, 5))
+    moved = pattern.to("cpu")
+    for field in ("crow", "col", "to_transpose", "transpose_crow", "transpose_col"):
+        assert torch.equal(getattr(moved, field), getattr(pattern, field))
+    assert moved.shape == pattern.shape
+
+
+# Matrices
+
+
+@EVERY_MATRIX
+def test_a_tensor_of_any_layout_comes_back(a):
+    for layout in layouts.ALL:
+        torch.testing.assert_close(SparseMatrix.from_tensor(layout(a)).to_dense(), a)
+
+
+@EVERY_MATRIX
+def test_csr_equals_that_of_torch(a):
+    csr, expected = SparseMatrix.from_tensor(a).to_csr(), a.to_sparse_csr()
+    assert torch.equal(csr.crow_indices(), expected.crow_indices())
+    assert torch.equal(csr.col_indices(), expected.col_indices())
+    assert torch.equal(csr.values(), expected.values())
+
+
+def test_coordinates_may_come_in_any_order():
+    row, col = torch.tensor([2, 0, 1]), torch.tensor([1, 3, 0])
+    matrix = SparseMatrix.from_coordinates(row, col, torch.tensor([5.0, 6.0, 7.0]), (3, 4))
+    expected = torch.tensor([[0, 0, 0, 6.0], [7, 0, 0, 0], [0, 5, 0, 0]])
+    assert torch.equal(matrix.to_dense(), expected)
+
+
+def test_shape_and_dtype_are_those_of_the_tensor():
+    matrix = SparseMatrix.from_tensor(random_matrix(4, 5))
+    assert matrix.shape == (4, 5)
+    assert matrix.dtype == torch.float64
+
+
+@EVERY_MATRIX
+def test_column_mean_counts_the_zeros(a):
+    expected = a.sum(0) / max(len(a), 1)
+    torch.testing.assert_close(SparseMatrix.from_tensor(a).column_mean, expected)
+
+
+def test_other_values_stand_at_the_same_places():
+    a = random_matrix(4, 5)
+    matrix = SparseMatrix.from_tensor(a)
+    torch.testing.assert_close(matrix.with_values(matrix.values * 2).to_dense(), a * 2)
+
+
+def test_other_values_have_their_own_mean():
+    a = random_matrix(4, 5)
+    matrix = SparseMatrix.from_tensor(a)
+    assert matrix.column_mean.any()  # computed, and kept by the matrix
+    torch.testing.assert_close(matrix.with_values(matrix.values * 2).column_mean, 2 * a.mean(0))
+
+
+def test_dense_form_passes_gradients_to_the_values():
+    matrix = SparseMatrix.from_tensor(random_matrix(4, 5))
+    values = matrix.values.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: matrix.with_values(v).to_dense(), values)
+
+
+def test_moved_matrix_equals_the_matrix():
+    a = random_matrix(4, 5)
+    torch.testing.assert_close(SparseMatrix.from_tensor(a).to("cpu").to_dense(), a)
+
+
+def test_column_mean_passes_gradients_to_the_values():
+    matrix = SparseMatrix.from_tensor(random_matrix(4, 5))
+    values = matrix.values.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: matrix.with_values(v).column_mean, values)
+
+
+# Products
+
 
 module = importlib.import_module("drgcn.nn.sparse")  # the attribute of that name is the function
 
-EVERY_MATRIX = pytest.mark.parametrize("a", MATRICES.values(), ids=MATRICES.keys())
 LANES = 3
 
 
