@@ -117,7 +117,7 @@ def compare(
 
     from drgcn.recommend.study import compare as run_study
     from drgcn.recommend.study.settings import recipe
-    from drgcn.studies.records import environment
+    from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)

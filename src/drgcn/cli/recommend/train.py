@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from drgcn._format import duration
 from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_threads
 from drgcn.cli.recommend.train_inputs import (
     Model,
@@ -26,7 +27,6 @@ from drgcn.cli.recommend.train_inputs import (
     numbers,
     rank_clicks,
 )
-from drgcn.cli.tune import duration_words
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
@@ -39,7 +39,7 @@ from drgcn.recommend.model.run_folder import CHECKPOINT, RECORD, save_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import TrainProgress, TrainResult
 from drgcn.recommend.model.training import train as train_model
-from drgcn.studies.records import environment
+from drgcn.records import environment
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
@@ -291,7 +291,7 @@ def trained(
             bar.update(task, completed=now.step, total=now.steps, words=words)
             if not console.is_terminal and time.perf_counter() - said > _LINE_EVERY:
                 said = time.perf_counter()
-                left = duration_words(now.seconds_left)
+                left = duration(now.seconds_left)
                 print(f"{words}, about {left} left", file=sys.stderr, flush=True)
 
         try:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from drgcn._io import explain_system_error
 from drgcn.cli.options import Gate
 from drgcn.cli.recommend.train_inputs import Model, Targets
-from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, InputError
 from drgcn.parent_death import die_with_parent
 from drgcn.recommend.distributed.run_state import read_attempts, saved_step
@@ -81,8 +81,8 @@ def train_rank(config: dict[str, Any]) -> None:
     Args:
         config: The options of ``drgcn recommend train`` as plain values.
     """
+    from drgcn._io import disk_is_full
     from drgcn.cli.recommend.train import train
-    from drgcn.studies.reproduce.suite import disk_is_full
 
     options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
     out = options["out"]
@@ -97,7 +97,7 @@ def train_rank(config: dict[str, Any]) -> None:
             raise
         # There may be room for a line: what did not fit was removed.
         with suppress(OSError):
-            (out / _REFUSED).write_text(system_words(error) or "", encoding="utf-8")
+            (out / _REFUSED).write_text(explain_system_error(error) or "", encoding="utf-8")
         raise
 
 
