@@ -157,7 +157,7 @@ class ChebyshevConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         terms = gated_product(x, self.weight.flatten(1), s, groups).unflatten(1, (self.K + 1, -1))
         *lower, last = terms.unbind(1)
         if not lower:

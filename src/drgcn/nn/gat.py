@@ -195,7 +195,7 @@ class GraphAttention(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms every head's input, then averages over each node's neighbours.
+        """Transform every head's input, then average over each node's neighbours.
 
         Args:
             x (Tensor or SparseMatrix): Node features.

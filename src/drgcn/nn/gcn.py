@@ -133,7 +133,7 @@ class GraphConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         return spmm(adj, gated_product(x, self.weight, s, groups))
 
     def extra_repr(self) -> str:

@@ -210,7 +210,7 @@ class LearnableGraphConvolution(torch.nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, x: Tensor, graph: LargestNeighbors) -> Tensor:
-        """Ranks the neighbours of every node, then convolves.
+        """Rank the neighbours of every node, then convolve.
 
         Args:
             x (Tensor): Node features ``[nodes, in_channels]``, reweighted.
@@ -255,7 +255,7 @@ class LargestNeighbors:
 
     @classmethod
     def of(cls, matrix: SparseMatrix) -> LargestNeighbors:
-        """Lays out the rows of a matrix."""
+        """Lay out the rows of a matrix."""
         start, length = matrix.pattern.crow[:-1].long(), matrix.pattern.crow.diff().long()
         tables, below, width = [], 0, _NARROWEST
         while below < int(length.max() if length.numel() else 0):

@@ -186,7 +186,7 @@ class MixHopConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         transformed = gated_product(x, self.weight, s, groups)
         *nearer, out = transformed.split(self.out_channels, dim=1)
         for block in reversed(nearer):
@@ -292,7 +292,7 @@ class StatelessBatchNorm(torch.nn.Module):
         torch.nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalises every feature dimension over the nodes."""
+        """Normalise every feature dimension over the nodes."""
         variance, mean = torch.var_mean(x, dim=0, correction=0)
         return (x - mean) * torch.rsqrt(variance + self.eps) + self.bias
 
