@@ -1,4 +1,4 @@
-"""Products of features and weights: features that stay sparse, gates between, tall matrices."""
+"""Products of dense or sparse features with weights, with a gate between them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.nn.graph import NodeGroups
@@ -17,16 +18,19 @@ Features = Tensor | SparseMatrix
 # Bag-of-words tables are 1 to 10 % dense; above this the dense product is faster.
 SPARSE_BELOW = 0.2
 
+# Rows of each piece of a tall product's gradient.
+_ROWS = 512
+
 
 def as_features(x: Tensor | SparseMatrix) -> Features:
-    """Dense features as they are; sparse tensors as a :class:`SparseMatrix`."""
+    """Return dense features as they are, and sparse tensors as a :class:`SparseMatrix`."""
     if isinstance(x, SparseMatrix) or x.layout == torch.strided:
         return x
     return SparseMatrix.from_tensor(x)
 
 
 def compress(x: Tensor | SparseMatrix) -> Features:
-    """Features in the layout that multiplies faster, by the share of their non-zeros."""
+    """Return features in the layout that multiplies faster, by the share of their non-zeros."""
     if isinstance(x, SparseMatrix) or x.layout != torch.strided:
         return as_features(x)
     density = torch.count_nonzero(x) / max(x.numel(), 1)
@@ -34,8 +38,13 @@ def compress(x: Tensor | SparseMatrix) -> Features:
 
 
 def map_values(function: Callable[[Tensor], Tensor], x: Features) -> Features:
-    """Applies an elementwise function that keeps zero at zero."""
+    """Apply an elementwise function that keeps zero at zero."""
     return x.with_values(function(x.values)) if isinstance(x, SparseMatrix) else function(x)
+
+
+def dropout(x: Features, rate: float, training: bool) -> Features:
+    """Drop entries in training; of sparse features, stored ones."""
+    return map_values(lambda values: F.dropout(values, rate, training), x)
 
 
 def gated_product(
@@ -66,15 +75,12 @@ def gated_product(
     return tall_product(x, weight) if x.dim() == 2 else x @ weight
 
 
-_ROWS = 512
-
-
 def tall_product(x: Tensor, weight: Tensor) -> Tensor:
     """``x @ weight``, with a gradient for ``weight`` that keeps a GPU busy.
 
     That gradient, ``x.T @ grad``, is a small matrix summed over all nodes. GPU libraries give
-    each entry to one thread block, which then walks over the nodes alone while the rest of the
-    device waits; here the nodes are cut into pieces that are summed side by side.
+    each entry to one thread block, which sums over all nodes while the rest of the device waits;
+    here pieces of the nodes are summed side by side.
     """
     return _TallProduct.apply(x, weight) if x.is_cuda else x @ weight
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
+from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.records import environment
 from drgcn.stability import gate_saturation
@@ -194,20 +194,6 @@ def _seed_result(
     )
 
 
-_CLASSES: dict[str, type[torch.nn.Module]] = {
-    "gcn": GCN,
-    "gat": GAT,
-    "mixhop": MixHop,
-    "chebyshev": ChebNet,
-    "mlp": MLP,
-    "lgcn": LGCN,
-    "geniepath": GeniePath,
-    "graphsage": GraphSAGE,
-    "fastgcn": FastGCN,
-    "asgcn": ASGCN,
-}
-
-
 def build(experiment: Experiment, data: Data) -> torch.nn.Module:
     """The model of an experiment, for the widths of ``data``."""
     arguments: dict[str, Any] = {
@@ -229,7 +215,7 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             f"Expected {', '.join(doubled)} as a setting of its own, which names the row of a "
             f"table; found it among the options {experiment.options}."
         )
-    make = _CLASSES[experiment.model]
+    make = model_class(experiment.model)
     _expect_known(make, experiment.options)
     try:
         return make(

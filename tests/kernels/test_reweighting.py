@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drgcn import DimensionalReweighting, fold
-from drgcn.gate_functions import fused_gate_vector, gate_gradients
+from drgcn.reweighting import fused_gate_vector, gate_gradients
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -8,12 +8,12 @@ import importlib
 import torch
 import torch.nn.functional as F
 
-from drgcn.gate_functions import gate_gradients
 from drgcn.kernels.attention import attention_backward, attention_forward
 from drgcn.kernels.dropout import hashed_factors
 from drgcn.kernels.reweighting import scaled_rows_backward, squeeze_excite, squeeze_excite_backward
-from drgcn.kernels.sparse import csr_product, looked_up, sampled_product
+from drgcn.kernels.sparse import csr_lookup, csr_product, sampled_product
 from drgcn.nn.graph import neighborhoods
+from drgcn.reweighting import gate_gradients
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import _Lookup
 from drgcn.training.randomness import LEVELS, dropout_factors
@@ -61,7 +61,7 @@ def main():
         graph = CSRGraph.from_edge_index(torch.stack([col, row]), NODES, value)
         expected = dense if value is not None else (dense > 0).float()
         rows, cols = torch.randint(NODES, (LANES, 17)), torch.randint(NODES, (LANES, 300))
-        found = looked_up(graph, rows, cols)
+        found = csr_lookup(graph, rows, cols)
         assert torch.equal(found, expected[rows[:, :, None], cols[:, None, :]])
         assert torch.equal(found, _Lookup.apply(rows, cols, graph))
     for d, g in ((5, 2), (128, 11), (602, 25)):

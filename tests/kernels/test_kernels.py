@@ -8,7 +8,7 @@ import pytest
 
 from drgcn.kernels import triton_available
 
-SCRIPT = Path(__file__).with_name("kernels_in_interpreter.py")
+SCRIPT = Path(__file__).with_name("in_interpreter.py")
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton (a GPU is not needed)")

@@ -1,4 +1,4 @@
-"""What FastGCN and AS-GCN share: exact and sampled passes, gates and norms, parameters."""
+"""FastGCN and AS-GCN: exact and sampled passes, gates and norms, parameters."""
 
 import numpy as np
 import pytest
@@ -7,35 +7,46 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 from drgcn.data import load
+from drgcn.errors import InputError
 from drgcn.nn import ASGCN, FastGCN, SparseMatrix, normalized_adjacency
 from drgcn.nn.layer_sampled import Propagated
-from drgcn.sampling import LayerSample
+from drgcn.sampling import ImportanceSampler, LayerDependentSampler, LayerSample
 
 from ..reference import adaptive_sampling, adjacency, layer_sampled, layouts
 from ..reference.gates import gate
 from ..reference.norms import norm as reference_norm
 from ..sampling.matrices import assert_mean, many
 from .matrices import random_matrix
-from .models import GATES, every_second_kept, gradients, lanes, randomized
+from .models import (
+    CLASSES,
+    EDGES,
+    NODES,
+    D,
+    every_second_kept,
+    gradients,
+    one_at_a_time,
+    randomized,
+)
 
-NODES, D, HIDDEN, CLASSES = 8, 6, 5, 3
-ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
-EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
+HIDDEN = 5
 KINDS = {
     "fastgcn": lambda **o: FastGCN(D, HIDDEN, CLASSES, **o),
     "adapt": lambda **o: ASGCN(D, HIDDEN, CLASSES, **o),
     "mix": lambda **o: ASGCN(D, HIDDEN, CLASSES, form="mix", **o),
 }
 KIND = pytest.mark.parametrize("kind", KINDS)
-REWEIGHT = pytest.mark.parametrize("reweight", GATES)
-BOTH = pytest.mark.parametrize(
-    ("norm", "reweight"),
-    [
-        *((None, None), (None, "dr"), ("batch", "dr")),
-        *(("batch", "constant"), ("layer", "static"), ("layer", None)),
-    ],
+SETTING = one_at_a_time(
+    {"num_layers": 2, "norm": None, "reweight": "dr"},
+    {"num_layers": 3, "norm": "batch"},
+    {"num_layers": 3, "norm": "layer", "reweight": "static"},
+    {"num_layers": 1, "norm": "batch", "reweight": "constant"},
+    num_layers=[1, 3],
+    norm=["batch", "layer"],
+    reweight=[None],
 )
-DEPTH = pytest.mark.parametrize("num_layers", [1, 2, 3])
+NORM_AND_GATE = pytest.mark.parametrize(
+    ("norm", "reweight"), [(None, "dr"), ("batch", "dr"), ("layer", "static")]
+)
 BATCH = torch.tensor([6, 0, 7])
 
 
@@ -81,11 +92,9 @@ def reference(model, x):
 
 
 @KIND
-@DEPTH
-@BOTH
-def test_the_exact_pass_equals_the_formula(x, data, kind, num_layers, norm, reweight):
-    options = {"num_layers": num_layers, "norm": norm, "reweight": reweight}
-    model = random_model(kind, dropout=0.5, **options).eval()
+@SETTING
+def test_the_exact_pass_equals_the_formula(x, data, kind, setting):
+    model = random_model(kind, dropout=0.5, **setting).eval()
     expected = reference(model, x)
     for out in (model(x, EDGES), model(layouts.csr(x), EDGES), model(*model.prepare(data))):
         torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
@@ -103,28 +112,6 @@ def test_quirks_of_the_original_equal_the_formula(x, kind, quirk):
 def test_dividing_by_nodes_changes_no_prediction_without_gates(x):
     plain, divided = (random_model("adapt", divide_by_nodes=q) for q in (False, True))
     torch.testing.assert_close(plain(x, EDGES), divided(x, EDGES) * NODES**2)
-
-
-@KIND
-@REWEIGHT
-def test_gradients_of_the_exact_pass_are_those_of_finite_differences(x, data, kind, reweight):
-    model = random_model(kind, reweight=reweight)
-    names = [name for name, _ in model.named_parameters()]
-    prepared = model.prepare(data)
-
-    def call(*values):
-        return torch.func.functional_call(model, dict(zip(names, values, strict=True)), prepared)
-
-    assert torch.autograd.gradcheck(call, tuple(model.parameters()))
-
-
-@KIND
-@BOTH
-def test_sparse_and_dense_features_have_the_same_gradients(x, kind, norm, reweight):
-    model = random_model(kind, norm=norm, reweight=reweight)
-    expected = gradients(model(x, EDGES), model)
-    found = gradients(model(SparseMatrix.from_tensor(x), EDGES), model)
-    torch.testing.assert_close(found, expected)
 
 
 @KIND
@@ -160,15 +147,6 @@ def test_layers_hold_what_enters_and_what_comes_out(x, kind):
     torch.testing.assert_close(layers[0][0], torch.from_numpy(first))
     for (h, s, _), enter in zip(layers, model.inputs, strict=True):
         torch.testing.assert_close(s, enter.gate.vector(h))  # the mean of all nodes
-
-
-@KIND
-@REWEIGHT
-def test_many_seeds_at_once_equal_a_loop(x, data, kind, reweight):
-    models = [randomized(KINDS[kind](reweight=reweight), seed).eval() for seed in range(3)]
-    inputs = models[0].prepare(data)
-    expected = torch.stack([model(*inputs) for model in models])
-    torch.testing.assert_close(lanes(models, *inputs), expected)
 
 
 # The pass on samples
@@ -216,14 +194,10 @@ def on_fixed_samples(model, data, **options):
 
 
 @KIND
-@DEPTH
-@BOTH
-def test_a_given_sample_is_passed_through_as_the_formula_says(
-    data, kind, num_layers, norm, reweight
-):
+@SETTING
+def test_a_given_sample_is_passed_through_as_the_formula_says(data, kind, setting):
     """Gates and batch norms in training look at the rows that enter the layer."""
-    options = {"num_layers": num_layers, "norm": norm, "reweight": reweight, "count": 5}
-    model = random_model(kind, **options)
+    model = random_model(kind, count=5, **setting)
     (out, extra), (expected, expected_extra) = on_fixed_samples(model, data)
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
     assert extra.item() == pytest.approx(expected_extra, rel=1e-10)
@@ -251,7 +225,7 @@ def test_more_draws_than_nodes_change_no_mean(data):
 
 
 @KIND
-@REWEIGHT
+@pytest.mark.parametrize("reweight", [None, "dr"])
 def test_gradients_of_a_given_sample_are_those_of_finite_differences(data, kind, reweight):
     model = random_model(kind, reweight=reweight, count=5)
     table, sampler = model.prepare_training(data)
@@ -328,7 +302,7 @@ def test_lower_layers_are_told_that_their_rows_may_repeat(data, kind):
 
 
 @KIND
-@BOTH
+@NORM_AND_GATE
 def test_a_step_on_samples_of_many_seeds_equals_a_loop(data, kind, norm, reweight):
     models = [randomized(KINDS[kind](norm=norm, reweight=reweight, count=5), s) for s in range(3)]
     table, sampler = models[0].prepare_training(data)
@@ -384,17 +358,6 @@ def test_dropout_acts_on_the_clean_input_of_every_layer(x, data, kind, monkeypat
     assert len(seen) == 2
 
 
-@KIND
-@pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
-def test_dropout_acts_in_exact_training_too_and_not_in_evaluation(x, kind, layout):
-    model, without = (random_model(kind, dropout=p, reweight="dr") for p in (0.5, 0.0))
-    assert not torch.allclose(model(layout(x), EDGES), without(layout(x), EDGES))
-    assert torch.equal(model.eval()(layout(x), EDGES), without(layout(x), EDGES))
-    (_, training, _), _ = model.train().layers(layout(x), EDGES)
-    (_, evaluation, _), _ = model.eval().layers(layout(x), EDGES)
-    assert torch.equal(training, evaluation)  # gates pool before dropout
-
-
 # Batch norm
 
 
@@ -414,32 +377,6 @@ def test_batch_norm_remembers_the_rows_that_entered(data, kind):
 
 
 @KIND
-@BOTH
-def test_regularised_are_the_first_weights_and_the_gates(kind, norm, reweight):
-    model = KINDS[kind](num_layers=3, norm=norm, reweight=reweight)
-    names = {id(p): name for name, p in model.named_parameters()}
-    found = sorted(names[id(p)] for p in model.regularized_parameters())
-    gates = [n for n in names.values() if ".gate." in n]
-    assert found == sorted(["weights.0", *gates])
-    assert len(gates) == {"dr": 12, "static": 3, "constant": 0, None: 0}[reweight]
-
-
-@KIND
-@BOTH
-def test_same_seed_resets_to_the_same_parameters(x, kind, norm, reweight):
-    model = KINDS[kind](norm=norm, reweight=reweight)
-    torch.manual_seed(3)
-    model.reset_parameters()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    model(x.float(), EDGES)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter)
-    torch.manual_seed(3)
-    model.reset_parameters()
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
-@KIND
 def test_weights_start_as_glorot_says_and_no_layer_has_a_bias(kind):
     torch.manual_seed(0)
     make = {"fastgcn": FastGCN}.get(kind, ASGCN)
@@ -452,13 +389,12 @@ def test_weights_start_as_glorot_says_and_no_layer_has_a_bias(kind):
 
 
 @KIND
-@pytest.mark.parametrize("reweight", [None, "dr"])
-def test_loss_falls_in_a_plain_loop_over_batches(kind, reweight):
+def test_loss_falls_in_a_plain_loop_over_batches(kind):
     data = load("planted", nodes=200, features=16, labels_per_class=20, val_per_class=20)
     torch.manual_seed(0)
     make = {"fastgcn": FastGCN}.get(kind, ASGCN)
     options = {"form": kind} if make is ASGCN else {}
-    model = make(16, 16, 4, reweight=reweight, count=60, **options)
+    model = make(16, 16, 4, reweight="dr", count=60, **options)
     table, sampler = model.prepare_training(data)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     nodes = data.train_mask.nonzero().flatten()
@@ -480,16 +416,70 @@ def test_loss_falls_in_a_plain_loop_over_batches(kind, reweight):
 
 
 @KIND
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_layers": 0}, "num_layers >= 1; found 0"),
-        ({"count": 0}, "count >= 1; found 0"),
-        ({"dropout": 1.0}, r"dropout rate in \[0, 1\); found 1.0"),
-        ({"norm": "group"}, "norm to be one of .* found 'group'"),
-        ({"reweight": True}, "reweight to be one of .* found True"),
-    ],
-)
-def test_impossible_arguments_are_refused(kind, options, message):
-    with pytest.raises(ValueError, match=message):
-        KINDS[kind](**options)
+def test_no_draws_are_refused(kind):
+    with pytest.raises(ValueError, match="count >= 1; found 0"):
+        KINDS[kind](count=0)
+
+
+# FastGCN alone
+
+
+FEW_EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 4, 4]])
+FEW_EDGES = torch.cat([FEW_EDGES, FEW_EDGES.flip(0)], dim=1)
+SMALL = Data(x=random_matrix(6, 4), edge_index=FEW_EDGES, num_nodes=6)
+
+
+def sampler(**options):
+    _, found = FastGCN(4, 3, 2, **options).prepare_training(SMALL)
+    return found
+
+
+def test_the_matrix_is_that_of_the_training_graph():
+    graph = sampler().graph
+    expected = normalized_adjacency(FEW_EDGES, 6, dtype=torch.float64).to_dense()
+    found = torch.zeros(6, 6, dtype=torch.float64)
+    found[torch.arange(6).repeat_interleave(graph.degree), graph.col.long()] = graph.value
+    assert torch.equal(found, expected)
+
+
+def test_settings_reach_the_sampler():
+    usual = sampler()
+    assert isinstance(usual, ImportanceSampler)
+    assert (usual.count, usual.candidates, usual.replace, usual.renormalize) == (
+        *(400, "rows", False, True),
+    )
+    other = sampler(count=7, candidates="all", power=2, replace=True, renormalize=False)
+    assert (other.count, other.candidates, other.replace, other.renormalize) == (
+        *(7, "all", True, False),
+    )
+    # At power 2 weights are squares; both are shares of one.
+    torch.testing.assert_close(other.weight, usual.weight**2 / (usual.weight**2).sum())
+    ladies = sampler(sampler="layer-dependent", count=5, replace=True)
+    assert isinstance(ladies, LayerDependentSampler)
+    assert (ladies.count, ladies.replace) == (5, True)
+
+
+def test_one_layer_samples_nothing():
+    """The first layer is dense, so that alone it is exact."""
+    model = FastGCN(4, 3, 2, num_layers=1, reweight="static").double()
+    batch = torch.tensor([4, 0])
+    out, extra = model.sampled(batch, *model.prepare_training(SMALL))
+    torch.testing.assert_close(out, model(SMALL.x, FEW_EDGES)[batch])
+    assert extra.item() == 0
+
+
+@pytest.mark.parametrize("kind", ["importance", "layer-dependent"])
+def test_samples_differ_and_nothing_is_added_to_the_loss(kind):
+    model = FastGCN(4, 3, 2, count=1, sampler=kind).double()
+    inputs = model.prepare_training(SMALL)
+    found = [model.sampled(torch.arange(6), *inputs) for _ in range(8)]
+    assert len({tuple(out.flatten().tolist()) for out, _ in found}) > 1
+    assert all(extra.item() == 0 for _, extra in found)
+
+
+def test_unknown_ways_to_sample_are_refused():
+    with pytest.raises(ValueError, match="'importance' or 'layer-dependent'; found 'adaptive'"):
+        FastGCN(4, 3, 2, sampler="adaptive")
+    for options, words in (({"power": 3}, "power 1"), ({"candidates": "no"}, "'rows' or 'all'")):
+        with pytest.raises(InputError, match=words):
+            sampler(**options)
