@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -34,7 +34,9 @@ from drgcn.cli.options import (
 )
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError, how_to_install
-from drgcn.studies.tuning.search import Search, SearchProgress, run_searches
+
+if TYPE_CHECKING:
+    from drgcn.studies.tuning.search import Search, SearchProgress
 
 
 def tune(
@@ -153,6 +155,8 @@ def _slug(info: Any, label: str, compare: bool) -> str:
 
 def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
     """See :func:`run_searches`; shows how far it is on standard error."""
+    from drgcn.studies.tuning.search import run_searches
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),

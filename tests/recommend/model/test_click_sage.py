@@ -4,9 +4,9 @@ import torch.nn.functional as F
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from drgcn.errors import InputError
+from drgcn.recommend.model.build import attribute_summaries, initial_weights
 from drgcn.recommend.model.embedding import embed_all, embed_cold, freeze
 from drgcn.recommend.model.encoder import AttributeSummary, encode_means
-from drgcn.recommend.model.run_folder import build_sage
 from drgcn.recommend.model.sage import ClickSAGE, SAGELayer
 from drgcn.recommend.model.sampling import ClickTree, other
 
@@ -24,7 +24,8 @@ def _double():
 
 def model_for(clicks, gate=None, **options):
     options = {"hidden_channels": 12, "out_channels": 6, "fan_outs": (4, 3), **options}
-    model = build_sage(clicks, gate=gate, **options)
+    with initial_weights(0):
+        model = ClickSAGE(*attribute_summaries(clicks, clicks.graph), gate=gate, **options)
     with torch.no_grad():  # zeros and halves would hide mistakes
         for layer in model.sage_layers:
             for side in ("user", "item"):
@@ -330,6 +331,6 @@ def test_unfrozen_dr_and_other_bad_input_are_refused():
     with pytest.raises(InputError, match="gate to be one of"):
         SAGELayer({"user": 3, "item": 3}, 4, "sigmoid")
     with pytest.raises(InputError, match="fan-outs"):
-        build_sage(clicks, fan_outs=())
+        model_for(clicks, fan_outs=())
     with pytest.raises(InputError, match="temperature"):
-        build_sage(clicks, temperature=0)
+        model_for(clicks, temperature=0)

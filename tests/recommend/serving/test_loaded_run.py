@@ -5,7 +5,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData
-from drgcn.recommend.model import build_sage
+from drgcn.recommend.model import ModelOptions, build_model
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.serving import LoadedRun, model_hash
 
@@ -61,7 +61,9 @@ def test_vectors_are_those_of_the_model(shop):
 def test_the_hash_knows_weights_and_settings():
     data = random_data(days=4)
     hashes = [
-        model_hash(build_sage(data, seed=seed, hidden_channels=8, out_channels=8, fan_outs=fans))
+        model_hash(
+            build_model(data, data.graph, ModelOptions(seed=seed, channels=8, fan_outs=fans))
+        )
         for seed, fans in ((0, (3, 2)), (0, (3, 2)), (1, (3, 2)), (0, (3, 3)))
     ]
     assert hashes[0] == hashes[1]

@@ -5,11 +5,11 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
-from drgcn.recommend.model import embed_all, train
+from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.study import StudySettings, ThreeParts
 from drgcn.recommend.study.records import StudyRecord, unpacked
-from drgcn.recommend.study.run import StudyRun, build_model
+from drgcn.recommend.study.run import StudyRun
 
 from .small import SMALL, official, settled, timed
 
@@ -67,12 +67,12 @@ def test_poison_in_validation_is_noticed():
 @pytest.mark.parametrize("gate", ["constant", "static", "dr"])
 def test_gates_of_a_seed_begin_alike(gate):
     data = timed()
-    plain = build_model(data, data.graph, SMALL).state_dict()
-    gated = build_model(data, data.graph, replace(SMALL, gate=gate)).state_dict()
+    plain = build_model(data, data.graph, SMALL.model_options()).state_dict()
+    gated = build_model(data, data.graph, replace(SMALL, gate=gate).model_options()).state_dict()
     assert plain.keys() <= gated.keys()
     for name, value in plain.items():
         assert torch.equal(value, gated[name]), name
-    other = build_model(data, data.graph, replace(SMALL, seed=1)).state_dict()
+    other = build_model(data, data.graph, replace(SMALL, seed=1).model_options()).state_dict()
     assert not torch.equal(plain["layers.0.own.user"], other["layers.0.own.user"])
 
 
@@ -96,7 +96,7 @@ def test_pieces_are_one_training():
     settings = replace(SMALL, gate="dr", patience=100)
     one = run(timed(), settings)
     graph = one.parts.validation.train
-    whole = build_model(one.data, graph, settings)
+    whole = build_model(one.data, graph, settings.model_options())
     steps = settings.steps(settings.epochs_max, graph.num_clicks)
     train(whole, one.data, graph, settings.training(steps))
     model, plateau = run(timed(), replace(settings, every=settings.epochs_max)).chosen()
@@ -117,7 +117,7 @@ def test_refit_trains_anew_on_all_clicks_for_as_many_epochs():
     before, after = one.parts.validation.train.num_clicks, one.parts.test.train.num_clicks
     assert record.trained_steps == round(record.choice["best_step"] * after / before)
     graph = one.parts.test.train
-    model = build_model(one.data, graph, settings)
+    model = build_model(one.data, graph, settings.model_options())
     train(model, one.data, graph, settings.training(record.trained_steps))
     vectors = embed_all(model, one.data, graph)
     assert record.test["5"] == evaluate(*vectors, one.parts.test, 5, exclude_seen=True).to_dict()

@@ -17,9 +17,10 @@ import torch
 from drgcn.errors import InputError
 from drgcn.parent_death import die_with_parent
 from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.model.build import Gate
 from drgcn.recommend.study.records import StudyRecord
 from drgcn.recommend.study.run import Begin, parts_of, run_once
-from drgcn.recommend.study.settings import Gate, StudySettings
+from drgcn.recommend.study.settings import StudySettings
 
 #: Settings of a run and what it is for: ``"compare"`` or ``"search"``.
 Task = tuple[StudySettings, str]

@@ -17,61 +17,17 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
-from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit, ThreeParts
+from drgcn.recommend.model.build import build_model
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import ClickTrainer, TrainProgress, set_up, train
 from drgcn.recommend.retrieval.evaluation import RankingReport, evaluate
 from drgcn.recommend.study.records import StudyRecord, file_name, identity, packed
 from drgcn.recommend.study.settings import StudySettings
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-
-_ID_ROWS = 1 << 20  # users share rows by hash if there are more
-
-
-def build_model(
-    data: ClickData, graph: ClickGraph, settings: StudySettings
-) -> ClickSAGE | LightGCN:
-    """A new model; statistics of attributes are those of nodes in the clicks of ``graph``.
-
-    For one seed, all gates begin with the same weights but for the gate's own.
-    """
-    shared: dict[str, Any] = {"temperature": settings.temperature, "normalize": settings.normalize}
-    if settings.model == "lightgcn":
-        return build_lightgcn(
-            graph,
-            settings.seed,
-            out_channels=settings.channels,
-            num_layers=settings.layers,
-            **shared,
-        )
-    sides = (("user", settings.user_ids, data.users), ("item", settings.item_ids, data.items))
-    widths: dict[str, Any] = {
-        f"{side}_id_channels": asked
-        if asked is not None
-        else (0 if table is not None else settings.channels)
-        for side, asked, table in sides
-    }
-    options = {
-        "hidden_channels": settings.channels,
-        "out_channels": settings.channels,
-        "fan_outs": settings.fan_outs,
-        "user_id_rows": _ID_ROWS if graph.num_users > _ID_ROWS else None,
-        **widths,
-        **shared,
-    }
-    model = build_sage(data, graph, settings.seed, **options)
-    if settings.gate == "none":
-        return model
-    # A Dr block draws weights of its own, between those of layers: without this, a seed would
-    # mean other first layers for Dr than for the gates it is paired with.
-    gated = build_sage(data, graph, settings.seed, gate=settings.gate, **options)
-    gated.load_state_dict(model.state_dict(), strict=False)
-    return gated
 
 
 def wait_for(device: torch.device) -> None:
@@ -264,7 +220,7 @@ class StudyRun:
         """The model with the weights that are best on validation. Reads nothing of the test."""
         settings, split = self.settings, self.parts.validation
         clicks = split.train.num_clicks
-        model = build_model(self.data, split.train, settings)
+        model = build_model(self.data, split.train, settings.model_options())
         split = split.to(self.device)
         every = settings.steps(settings.every, clicks)
         most = settings.steps(settings.epochs_max, clicks)
@@ -321,7 +277,7 @@ class StudyRun:
     def _trained_on_all(self, steps: int) -> tuple[Model, float]:
         """A new model trained on all that comes before the test."""
         graph = self.parts.test.train
-        model = build_model(self.data, graph, self.settings)
+        model = build_model(self.data, graph, self.settings.model_options())
         done = train(
             *(model, self.data, graph, self.settings.training(steps)),
             device=self.device,

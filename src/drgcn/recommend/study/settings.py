@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from drgcn.errors import InputError
+from drgcn.recommend.model.build import Gate, ModelName, ModelOptions
 from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
 from drgcn.recommend.model.sampling import Draw
 
-ModelName = Literal["sage", "lightgcn"]
-Gate = Literal["none", "constant", "static", "dr"]
 Protocol = Literal["kept", "refit", "fixed"]
 Split = Literal["time", "official"]
 _CHOICES = {"model": ModelName, "gate": Gate, "protocol": Protocol, "split": Split}
@@ -117,6 +116,21 @@ class StudySettings:
                 f"{self.epochs_max}, {self.every} and {self.patience}."
             )
         self.training(1)  # which checks the rest
+
+    def model_options(self) -> ModelOptions:
+        """Options of the model that is trained."""
+        return ModelOptions(
+            model=self.model,
+            gate=self.gate,
+            seed=self.seed,
+            channels=self.channels,
+            layers=self.layers,
+            fan_outs=self.fan_outs,
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            temperature=self.temperature,
+            normalize=self.normalize,
+        )
 
     def training(self, steps: int) -> TrainSettings:
         """How a model is trained for so many steps."""
