@@ -1,0 +1,201 @@
+"""Files and folders that are written whole or not at all, locks, and errors of the system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+
+from drgcn.errors import DrgcnError, InputError
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+_LOOK_EVERY = 0.1  # seconds
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; its file takes the place of ``path`` when the block ends well.
+
+    The file reaches the disk before it is renamed. Whatever goes wrong, ``path`` is what it was,
+    and nothing is left beside it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _partial(path) as partial:
+        yield partial
+        _sync(partial)
+        partial.replace(path)
+
+
+def write_whole(path: Path, content: str | bytes) -> Path:
+    """Write a file whole or not at all, over what was there. Returns its path."""
+    with replacing(path) as partial:
+        _write(partial, content)
+    return path
+
+
+def write_once(path: Path, content: str | bytes) -> Path:
+    """Write a file whole or not at all, and never over another. Returns its path.
+
+    Raises:
+        FileExistsError: If something is there already; it stays as it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _partial(path) as partial:
+        _write(partial, content)
+        _sync(partial)
+        os.link(partial, path)  # unlike a rename, never replaces a file
+    return path
+
+
+@contextmanager
+def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
+    """Yield a new folder to fill; it becomes ``folder`` when the block ends well.
+
+    It lies beside ``folder`` under another name. What a killed process left of an earlier try at
+    the same folder is removed.
+
+    Raises:
+        InputError: If the folder exists.
+    """
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"Expected a folder that does not exist yet; {folder} is there already.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}.partial-"
+    for left in folder.parent.glob(f"{glob.escape(prefix)}*"):
+        _remove_if_orphaned(left)
+    partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # the system lets go of it when the process dies
+        yield partial
+        partial.chmod(0o777 & ~_umask())  # mkdtemp lets nobody else in
+        os.rename(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+class LockedError(DrgcnError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def lock(path: Path, patience: float | None = None) -> Iterator[None]:
+    """Hold a lock for as long as the block runs.
+
+    The lock is the kernel's (``flock``), and not the file's being there: it goes with the
+    process that holds it, also on ``kill -9``. A file left behind by a kill does no harm.
+
+    Args:
+        path: The file of the lock, made if need be and removed at the end.
+        patience: Seconds to wait for another process; for ever if not given.
+
+    Raises:
+        LockedError: If another process still holds the lock after that.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    latest = None if patience is None else time.monotonic() + patience
+    while (handle := _locked_handle(path)) is None:
+        if latest is not None and time.monotonic() >= latest:
+            raise LockedError(f"{path.name} is held by another process")
+        time.sleep(_LOOK_EVERY)
+    try:
+        yield
+    finally:
+        # Removed while it is still held, so that nobody else's file is removed.
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def disk_is_full(error: BaseException) -> bool:
+    """Return whether an error says that there is no room to write.
+
+    Libraries that write files pass on the system's words and not its number, or, as NumPy, only
+    the bytes written and requested.
+    """
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return True
+    text = str(error)
+    if any(f"os error {number}" in text or os.strerror(number) in text for number in DISK_FULL):
+        return True
+    return isinstance(error, OSError) and bool(_CUT_SHORT.fullmatch(text))
+
+
+def explain_system_error(error: BaseException) -> str | None:
+    """Return a sentence for an error of the operating system; ``None`` for any other error."""
+    if disk_is_full(error):
+        return (
+            "Expected room on the disk for what is written; found none left. Free some, or write "
+            "to another place, and run the same command again."
+        )
+    if not isinstance(error, OSError):
+        return None
+    place = "one" if error.filename is None else str(error.filename)
+    reason = (error.strerror or str(error)).lower()
+    return (
+        f"Expected files and folders that can be read and written; found {place} of which the "
+        f"system says: {reason}. Check the path and your rights to it."
+    )
+
+
+@contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)  # also on a full disk, and when interrupted
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _locked_handle(path: Path) -> int | None:
+    """Return a locked file handle, or ``None`` if another process has the lock."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, handle)
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Between opening and locking, its holder may have removed the file: then the lock is
+            # on a file that nobody else will ever find.
+            if os.path.samestat(os.stat(path), os.fstat(handle)):
+                undo.pop_all()
+                return handle
+    return None
+
+
+def _remove_if_orphaned(partial: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(partial, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(partial, ignore_errors=True)
+        finally:
+            os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
