@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from drgcn._format import time_left
 from drgcn.cli.options import use_device
 from drgcn.cli.recommend.train_options import Targets, TrainOptions
 from drgcn.cli.writable import use_folder
@@ -190,7 +191,7 @@ def _train_with_progress(
             bar.update(task, completed=now.step, total=now.steps, words=words)
             if not console.is_terminal and time.perf_counter() - printed > _LINE_EVERY:
                 printed = time.perf_counter()
-                left = _duration(now.seconds_left)
+                left = time_left(now.seconds_left)
                 print(f"{words}, about {left} left", file=sys.stderr, flush=True)
 
         try:
@@ -211,13 +212,6 @@ def _train_with_progress(
             if exchange.size == 1:  # else the process that started the ranks prints it
                 print("interrupted; run the same command again to go on", file=sys.stderr)
             raise typer.Exit(130) from None
-
-
-def _duration(seconds: float) -> str:
-    """Format seconds as ``40 s``, ``12 min`` or ``3.5 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _record(
