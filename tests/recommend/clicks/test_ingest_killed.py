@@ -16,10 +16,9 @@ pytest.importorskip("duckdb")
 
 # Stands in for one step of the work: does it, or does not, and dies.
 KILLED = """
-import os, signal, sys
-from drgcn.recommend.clicks import click_data
-from drgcn.recommend.clicks.ingesting import ingest as work
+import importlib, os, signal, sys
 
+work = importlib.import_module("drgcn.recommend.clicks.ingest")
 place, first = sys.argv[1], sys.argv[2] == "before"
 step = getattr(work, place)
 

@@ -213,6 +213,6 @@ def test_the_room_can_be_entered_without_extras():
         "for name in ('faiss', 'duckdb', 'fastapi', 'pydantic', 'uvicorn', 'httpx', 'ray'):\n"
         "    sys.modules[name] = None\n"
         "import drgcn.recommend.serving\n"
-        "import drgcn.recommend.serving.http\n"
+        "import drgcn.recommend.serving.server\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

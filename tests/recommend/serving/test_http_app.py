@@ -7,7 +7,7 @@ import torch
 
 from drgcn.recommend.serving import ExportSettings, LoadedRun, Recommender, export
 from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.http import HttpLimits
+from drgcn.recommend.serving.server import HttpLimits
 
 from .test_recommender import seen_by
 

@@ -7,7 +7,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
-from drgcn.recommend.study import StudySettings, ThreeParts
+from drgcn.recommend.study import EvaluationSplit, StudySettings
 from drgcn.recommend.study.records import StudyRecord, unpacked
 from drgcn.recommend.study.run import StudyRun
 
@@ -18,7 +18,9 @@ CPU = torch.device("cpu")
 
 def run(data, settings, **options):
     by_time = settings.split == "time"
-    parts = ThreeParts.by_time(data, settings.days) if by_time else ThreeParts.official(data)
+    parts = (
+        EvaluationSplit.by_time(data, settings.days) if by_time else EvaluationSplit.official(data)
+    )
     return StudyRun(data, parts, settings, CPU, **options)
 
 

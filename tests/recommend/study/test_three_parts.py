@@ -5,7 +5,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
-from drgcn.recommend.study import ThreeParts
+from drgcn.recommend.study import EvaluationSplit
 
 from .small import official, timed
 
@@ -17,7 +17,7 @@ def pairs(graph):
 
 def test_by_time_cuts_at_days():
     data = timed()
-    parts = ThreeParts.by_time(data, 3)
+    parts = EvaluationSplit.by_time(data, 3)
     days = dict(zip(pairs(data.graph), data.graph.days.tolist(), strict=True))
     expected = {"train": range(6), "valid": range(6, 9), "test": range(9, 12)}
     found = {
@@ -34,7 +34,7 @@ def test_by_time_cuts_at_days():
 
 def test_official_parts_are_kept():
     data = official()
-    parts = ThreeParts.official(data)
+    parts = EvaluationSplit.official(data)
     assert parts.counts == dict(
         zip(
             ("train", "valid", "test"),
@@ -51,23 +51,23 @@ def test_a_share_of_train_is_held_out_where_nothing_else_is_there(named):
     if named:
         graph = ClickGraph(data.graph.by_user, data.graph.by_item, 2 * data.graph.days)
         data = replace(data, graph=graph, parts=("train", "valid", "test"))
-    parts = ThreeParts.official(data, 0.25)
+    parts = EvaluationSplit.official(data, 0.25)
     assert parts.counts["test"] == test
     assert parts.counts["train"] + parts.counts["valid"] == before
     share = parts.counts["valid"] / before
     assert abs(share - 0.25) < 4 * (0.25 * 0.75 / before) ** 0.5
-    again = ThreeParts.official(data, 0.25)
+    again = EvaluationSplit.official(data, 0.25)
     assert torch.equal(parts.graph.days, again.graph.days)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ThreeParts.by_time(timed(), 6), "Give fewer days"),
-        (lambda: ThreeParts.by_time(official(), 1), "Use the official split"),
-        (lambda: ThreeParts.official(timed()), "Split by time"),
-        (lambda: ThreeParts.official(official(("train", "test")), 0.0), "between 0 and 1"),
-        (lambda: ThreeParts.official(official(("train", "test")), 1e-9), "none in valid"),
+        (lambda: EvaluationSplit.by_time(timed(), 6), "Give fewer days"),
+        (lambda: EvaluationSplit.by_time(official(), 1), "Use the official split"),
+        (lambda: EvaluationSplit.official(timed()), "Split by time"),
+        (lambda: EvaluationSplit.official(official(("train", "test")), 0.0), "between 0 and 1"),
+        (lambda: EvaluationSplit.official(official(("train", "test")), 1e-9), "none in valid"),
     ],
 )
 def test_what_cannot_be_divided_is_refused(make, words):

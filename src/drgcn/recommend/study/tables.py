@@ -1,4 +1,4 @@
-"""Gates that were run alike, compared seed by seed, and the tables of it."""
+"""Compare gates over paired seeds, and tables of the comparison."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Rows:
 
 
 def title(found: GateComparison) -> str:
-    """What was compared, in a line."""
+    """Title of a comparison: data, model, split and protocol."""
     one = found.any
     s = one.settings
     loss = "" if s.loss == "softmax" else f", {s.loss.upper()}"
@@ -251,7 +251,7 @@ def difference_rows(found: Sequence[GateComparison]) -> Rows:
 
 
 def verdict(found: GateComparison) -> str:
-    """What the comparison says of Dr, in one sentence."""
+    """One sentence on Dr against the other gates."""
     family = corrected(found.differences())
     own = {one.against: one for one in family if one.gate == "dr"}
     if "none" not in own or own["none"].over_seeds.count < 2:
