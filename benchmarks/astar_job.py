@@ -25,7 +25,7 @@ from drgcn.recommend.clicks import ClickData, ClickSplit
 from drgcn.recommend.model import ModelOptions, TrainSettings, build_model, embed_all, train
 from drgcn.recommend.retrieval import ItemBlocks, evaluate, exact_top
 from drgcn.recommend.synthetic import checksum, generate_astar
-from drgcn.studies.records import environment
+from drgcn.records import environment
 
 _PIECE = 2**20  # users searched at once
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from drgcn.studies.records import device_name
+from drgcn.records import device_name
 
 
 def write_csv(

@@ -45,7 +45,7 @@ from drgcn.studies.report.tables import (
     search_table,
     variant_table,
 )
-from drgcn.studies.reproduce.outcomes import suites_in
+from drgcn.studies.reproduce.jobs import suites_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = (

@@ -1,6 +1,6 @@
 """Label leaks of Cora and Citeseer by every definition the paper may have meant.
 
-``python -m drgcn.studies.paper.leak_page docs/audit.md`` fills it; with ``--check`` nothing
+``python docs/pages/leaks.py docs/audit.md`` fills it; with ``--check`` nothing
 is written, and the exit code says whether anything would change.
 """
 

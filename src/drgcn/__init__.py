@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from drgcn._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from drgcn.data import load as load
     from drgcn.insertion import insert_reweighting as insert_reweighting
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from drgcn.training import fit as fit
     from drgcn.training.tracker import StabilityTracker as StabilityTracker
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "DimensionalReweighting": "drgcn.reweighting",

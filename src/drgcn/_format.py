@@ -9,18 +9,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a time that was measured: ``2.1 s``, ``41 s``, ``12 min 5 s``, ``3 h 20 min``."""
+    """Format a time: ``2.1 s``, ``41 s``, ``12 min 5 s``, ``3 h 20 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
-
-
-def time_left(seconds: float) -> str:
-    """Format a time that is only expected: ``45 s``, ``12 min``, ``3 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

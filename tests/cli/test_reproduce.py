@@ -15,7 +15,7 @@ from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import plan as request
 from drgcn.studies.reproduce import processes as process_runner
 from drgcn.studies.reproduce import suite
-from drgcn.studies.reproduce.outcomes import JobReport, failures_in, suites_in
+from drgcn.studies.reproduce.jobs import JobReport, failures_in, suites_in
 
 from ..studies.reproduce.small_plan import cell, experiment, table_of, without_times
 

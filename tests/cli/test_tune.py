@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.cli import tune
-from drgcn.cli.tune import duration_words
 from drgcn.errors import DrgcnError
 
 SMALL = ("--trials", "3", "--seeds", "2", "--fresh-seeds", "2", "--epochs", "5")
@@ -97,10 +96,6 @@ def test_without_optuna_there_is_one_clear_line(call, monkeypatch, tmp_path):
         "code, run: pip install '.[tune]'"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_durations_in_words():
-    assert [duration_words(s) for s in (7, 600, 9000)] == ["7 s", "10 min", "2.5 h"]
 
 
 def _killed_often(call, tmp_path, kills):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import drgcn.cli
-from drgcn.cli.system_errors import system_words
+from drgcn._io import explain_system_error
 from drgcn.cli.writable import expect_file_place, expect_new_folder, use_folder
 from drgcn.errors import InputError
 
@@ -149,11 +149,13 @@ def test_what_is_there_is_left_alone(tmp_path):
 
 
 def test_other_words_of_the_system_have_no_number():
-    words = system_words(PermissionError(errno.EACCES, "Permission denied", "/x/y"))
+    words = explain_system_error(PermissionError(errno.EACCES, "Permission denied", "/x/y"))
     assert words == (
         "Expected files and folders that can be read and written; found /x/y of which the system "
         "says: permission denied. Check the path and your rights to it."
     )
-    assert system_words(OSError("16 requested and 0 written")).startswith("Expected room")
-    assert system_words(RuntimeError("I/O error: full (os error 28)")).startswith("Expected room")
-    assert system_words(ValueError("a bug")) is None
+    assert explain_system_error(OSError("16 requested and 0 written")).startswith("Expected room")
+    assert explain_system_error(RuntimeError("I/O error: full (os error 28)")).startswith(
+        "Expected room"
+    )
+    assert explain_system_error(ValueError("a bug")) is None

@@ -18,7 +18,7 @@ from drgcn.studies.advice.evidence import of_folder, packaged
 from drgcn.studies.advice.feature_numbers import dumps as dump_measures
 from drgcn.studies.advice.feature_numbers import load_measures
 from drgcn.studies.records import RunRecord
-from drgcn.studies.reproduce.outcomes import SuiteRecord
+from drgcn.studies.reproduce.jobs import SuiteRecord
 from drgcn.studies.tuning.report import FILE, write_report
 
 from .goldens import expect_json, sha

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.records import RunRecord, load_records, records_in
+from drgcn.studies.records import RunRecord, load_records
 
 
 def test_a_record_read_back_is_the_record(make_record, tmp_path):
@@ -49,12 +49,12 @@ def test_a_file_that_is_no_record_is_named_and_set_aside(text, reason, make_reco
     record = make_record([0.8])
     path = record.save(tmp_path)
     with pytest.warns(DrgcnWarning, match=r"odd-seeds-0-1\.json") as caught:
-        assert records_in(tmp_path) == {path: record}
+        assert RunRecord.read_folder(tmp_path) == {path: record}
     assert len(caught) == 1
     assert odd.read_text() == text
     with pytest.raises(InputError) as refused:
         RunRecord.read(odd)
-    words = f"{odd} is no record of this program ({reason}). Remove or repair it."
+    words = f"Expected a run record; {odd} is none ({reason}). Remove or repair it."
     assert str(refused.value) == words
 
 

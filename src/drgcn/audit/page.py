@@ -14,6 +14,7 @@ from jinja2 import Environment
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drgcn._io import write_whole
 from drgcn.audit.finding import Finding
 from drgcn.audit.graph_view import PARTS
 from drgcn.audit.report import SEVERITIES, AuditReport
@@ -222,5 +223,5 @@ def html_report(report: AuditReport) -> str:
 def write_page(report: AuditReport, path: Path) -> Path:
     """Writes the page; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html_report(report), encoding="utf-8")
+    write_whole(path, html_report(report))
     return path

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
-import os
-import re
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch_geometric.data import Data
@@ -26,8 +21,8 @@ from drgcn.baselines.label_propagation import LabelPropagation
 from drgcn.baselines.manireg import ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
-from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.records import environment
+from drgcn.errors import InputError
+from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
 
 #: In the order of the paper's table.
 METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
@@ -55,13 +50,6 @@ def method(name: str) -> Baseline:
     return METHODS[name]()
 
 
-FORMAT = "drgcn baseline"
-_FACTS = {
-    **{"method": str, "settings": dict, "data": dict, "environment": dict},
-    **{"started": str, "seconds": int | float, "seeds": dict},
-}
-
-
 @dataclass(frozen=True)
 class SeedResult:
     """What one seed came to.
@@ -78,9 +66,8 @@ class SeedResult:
 
 
 @dataclass(frozen=True)
-class BaselineRecord:
-    """The results of one pass, in the form of :class:`drgcn.studies.records.RunRecord` with
-    the method and its own settings in place of an experiment.
+class BaselineRecord(Record):
+    """The results of one pass: a method with its settings in place of an experiment.
 
     Attributes:
         method: Name of the baseline.
@@ -91,6 +78,9 @@ class BaselineRecord:
         seconds: How long all seeds of this record took together.
         seeds: Results by seed.
     """
+
+    kind: ClassVar = "a record of a baseline"
+    format: ClassVar = "drgcn baseline"
 
     method: str
     settings: dict[str, Any]
@@ -107,73 +97,49 @@ class BaselineRecord:
 
     @property
     def file_name(self) -> str:
-        """Readable, and unique to method, settings, data and seeds."""
-        words = [self.data["name"], self.data["split"], self.method, self.identity[:8]]
+        """Name of its file: readable, and unique to method, settings, data and seeds."""
         seeds = f"seeds-{min(self.seeds)}-{max(self.seeds)}"
-        return re.sub(r"[^\w.-]", "-", "-".join([*words, seeds])) + ".json"
+        words = [self.data["name"], self.data["split"], self.method, self.identity[:8]]
+        return readable_name([*words, seeds])
 
     def dumps(self) -> str:
-        """JSON with one line per fact and one line per seed."""
-        head = {"format": FORMAT, **{name: getattr(self, name) for name in _FACTS}}
-        head["seconds"] = round(self.seconds, 3)
-        del head["seeds"]
-        lines = [f'  "{key}": {json.dumps(value)},' for key, value in head.items()]
-        seeds = [f'    "{s}": {json.dumps(asdict(r))}' for s, r in sorted(self.seeds.items())]
-        return "\n".join(["{", *lines, '  "seeds": {', ",\n".join(seeds), "  }", "}"]) + "\n"
+        """Return the record as JSON, with one line per seed."""
+        facts = {"format": self.format} | {name: getattr(self, name) for name in _KINDS}
+        facts["seconds"] = round(self.seconds, 3)
+        facts["seeds"] = {seed: asdict(result) for seed, result in sorted(self.seeds.items())}
+        return dump_facts(facts, by_line="seeds")
 
     @classmethod
-    def loads(cls, text: str, source: str = "record") -> BaselineRecord:
-        """Reads what :meth:`dumps` wrote."""
-        try:
-            raw = json.loads(text)
-            if not isinstance(raw, dict) or raw.pop("format", None) != FORMAT:
-                raise ValueError(f"it is not of the format {FORMAT!r}")
-            for name, kind in _FACTS.items():
-                if not isinstance(raw.get(name), kind):
-                    raise ValueError(f"it has no {name}")
-            seeds = {int(seed): SeedResult(**result) for seed, result in raw["seeds"].items()}
-            if not seeds or not isinstance(raw["data"].get("content_hash"), str):
-                raise ValueError("it has no seeds, or its data no content hash")
-            return cls(**{**raw, "seeds": seeds})
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"Expected a record of a baseline; {source} is none ({error}). Remove or repair "
-                f"it."
-            ) from None
+    def from_facts(cls, facts: dict[str, Any]) -> BaselineRecord:
+        """Return the record with the facts of a file, checked by kind."""
+        for name, kind in _KINDS.items():
+            if not isinstance(facts.get(name), kind):
+                raise ValueError(f"it has no {name}")
+        seeds = {int(seed): SeedResult(**result) for seed, result in facts["seeds"].items()}
+        if not seeds or not isinstance(facts["data"].get("content_hash"), str):
+            raise ValueError("it has no seeds, or its data no content hash")
+        return cls(**{**facts, "seeds": seeds})
 
-    def save(self, folder: Path) -> Path:
-        """Writes the record whole or not at all, and never over another."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file_name
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(self.dumps())
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(partial, path)  # unlike a rename, never replaces a record
-        except FileExistsError:
-            raise InputError(f"{path} exists already; records are never overwritten.") from None
-        finally:
-            partial.unlink(missing_ok=True)
-        return path
+
+_KINDS: Final = {
+    "method": str,
+    "settings": dict,
+    "data": dict,
+    "environment": dict,
+    "started": str,
+    "seconds": int | float,
+    "seeds": dict,
+}
 
 
 def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
     """A name for a method with its settings on this very data."""
-    facts = json.dumps([method, settings, content_hash], sort_keys=True)
-    return hashlib.sha256(facts.encode()).hexdigest()[:12]
+    return identity_of([method, settings, content_hash])[:12]
 
 
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
-    """The records of a folder by their files; of damaged ones it warns."""
-    found = {}
-    for path in sorted(folder.glob("*-seeds-*.json")) if folder.is_dir() else []:
-        try:
-            found[path] = BaselineRecord.loads(path.read_text(encoding="utf-8"), str(path))
-        except (InputError, OSError, UnicodeDecodeError) as error:
-            warnings.warn(f"left out a damaged record. {error}", DrgcnWarning, stacklevel=2)
-    return found
+    """Return the records of a folder by their files; of damaged ones it warns."""
+    return BaselineRecord.read_folder(folder)
 
 
 _DATA_FACTS = (
@@ -207,7 +173,7 @@ def run_baseline(
     settings = plain_settings(baseline)
     name = identity(baseline.name, settings, data.dataset.content_hash)
     known: dict[int, SeedResult] = {}
-    for record in baseline_records(out).values():
+    for record in BaselineRecord.read_folder(out).values():
         if record.identity == name:
             known |= record.seeds
     missing = [seed for seed in wanted if seed not in known]

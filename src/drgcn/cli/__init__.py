@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from drgcn import __version__
+from drgcn._io import explain_system_error
 from drgcn.cli import (
     audit,
     baselines,
@@ -26,7 +27,6 @@ from drgcn.cli import (
     tune,
 )
 from drgcn.cli import data as features
-from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, DrgcnWarning
 
 app = typer.Typer(
@@ -75,7 +75,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except Exception as error:
-        words = system_words(error)
+        words = explain_system_error(error)
         if words is None:
             raise
         print(f"error: {words}", file=sys.stderr)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drgcn._io import write_whole
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -87,7 +88,7 @@ def audit(
     if html is not None:
         write_page(report, html)
     if markdown is not None:
-        markdown.write_text(markdown_report(report), encoding="utf-8")
+        write_whole(markdown, markdown_report(report))
     if json:
         print(report.to_json())
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drgcn._io import replacing
 from drgcn.cli.options import DataRoot, Device, Json, Offline, Threads, use_device, use_threads
 from drgcn.errors import InputError
 
@@ -200,13 +201,7 @@ def _from_encoder(
 
 
 def _write(matrix: npt.NDArray[np.float32], path: Path) -> None:
-    """Writes the file whole or not at all."""
     import numpy as np
 
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.save(file, matrix)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.save(file, matrix)

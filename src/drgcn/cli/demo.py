@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drgcn.cli.options import Threads, use_threads
-from drgcn.data import DatasetInfo
-from drgcn.studies.experiment import Experiment
 
+if TYPE_CHECKING:
+    from drgcn.data import DatasetInfo
+    from drgcn.studies.experiment import Experiment
+
+DATASETS = ("digits", "planted")
 # Said on the terminal and on the page: a verdict without it promises too much.
 _CAVEAT = (
     "planted is synthetic and built so that reweighting can help; digits is real. With so few "
@@ -45,7 +48,7 @@ def demo(
     use_threads(threads)
     device = use_device("cpu")
     use_folder(out)
-    for name in DEMO_DATASETS:
+    for name in DATASETS:
         data = load(name)
         rows = demo_experiments(data.dataset, epochs)
         outcomes = run_rows(rows, data, range(seeds), out, device)
@@ -57,11 +60,10 @@ def demo(
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)
 
 
-DEMO_DATASETS = ("digits", "planted")
-
-
 def demo_experiments(info: DatasetInfo, epochs: int) -> list[Experiment]:
     """GCN without a gate, with Dr, and with both control gates."""
+    from drgcn.studies.experiment import Experiment
+
     return [
         Experiment(info.name, info.split, reweight=gate, hidden_channels=32, epochs=epochs)
         for gate in (None, "dr", "static", "constant")

@@ -17,7 +17,7 @@ def doctor(data_root: DataRoot = None, json: Json = False) -> None:
     from drgcn.data.catalog import describe, names
     from drgcn.data.downloader import data_root as resolve
     from drgcn.data.downloader import files_of
-    from drgcn.studies.records import device_name, environment
+    from drgcn.records import device_name, environment
 
     root = resolve(data_root)
     devices = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]

@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from drgcn._format import duration, plural
 from drgcn.cli.options import DataRoot, Device, Offline, use_device
 from drgcn.cli.writable import use_folder
-from drgcn.studies.paper.table import PaperTable
-from drgcn.studies.reproduce.many import many
-from drgcn.studies.reproduce.outcomes import JobReport, SuiteRecord
-from drgcn.studies.reproduce.plan import Request
-from drgcn.studies.reproduce.progress import duration_words
-from drgcn.studies.reproduce.status import Results, Stock, filled_cells
 
 if TYPE_CHECKING:
+    from drgcn.studies.paper.table import PaperTable
+    from drgcn.studies.reproduce.jobs import JobReport, SuiteRecord
+    from drgcn.studies.reproduce.plan import Request
     from drgcn.studies.reproduce.processes import ProcessRunner
     from drgcn.studies.reproduce.ray import RayRunner
+    from drgcn.studies.reproduce.status import Results, Stock
 
 
 def reproduce(
@@ -114,14 +110,15 @@ def _run(
     offline: bool,
     began: tuple[float, datetime.datetime],
 ) -> int:
-    """Runs what is missing, prints the tables, keeps the wall time; returns the exit code."""
-    from drgcn.studies.reproduce.job import set_aside_damaged
+    """Run what is missing, print the tables, keep the wall time; return the exit code."""
+    from drgcn.records import set_aside_damaged
+    from drgcn.studies.records import RunRecord
     from drgcn.studies.reproduce.progress import ProgressView
     from drgcn.studies.reproduce.suite import account, run_suite
 
     new = not out.exists()
     use_folder(out)
-    for line in set_aside_damaged(out):
+    for line in set_aside_damaged(RunRecord, out):
         print(line, file=sys.stderr)
     stock = _stock(request, out, data_root, offline=offline)
     if stock.todo or stock.done:
@@ -140,7 +137,11 @@ def _run(
         )
     wall = time.perf_counter() - began[0]
     record = account(
-        *(request, runner, stock, reports, ending),
+        request,
+        runner,
+        stock,
+        reports,
+        ending,
         started=began[1],
         wall=wall,
         device=device,
@@ -197,7 +198,11 @@ def _results(stock: Stock, out: Path) -> Results:
 
 
 def print_plan(request: Request, stock: Stock) -> None:
-    """The jobs with seeds to train, the costliest first, and what cannot be run."""
+    """Print the jobs with seeds to train, the costliest first, and what cannot be run."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     whole = sum(planned.cost for planned in stock.todo)
     table = Table("job", "seeds missing", "share of the cost")
     for planned in stock.todo:
@@ -214,26 +219,34 @@ def counts(request: Request, stock: Stock) -> str:
     """The plan in one sentence."""
     cells = request.cells_of(planned.job.key for planned in (*stock.todo, *stock.done))
     return (
-        f"{many(cells, 'cell')} of {many(len(request.tables), 'table')}, "
-        f"{many(len(stock.todo) + len(stock.done), 'job')}: "
-        f"{many(stock.recorded_seeds, 'seed')} on record, {stock.missing_seeds:,} to be trained "
-        f"in {many(len(stock.todo), 'job')}."
+        f"{plural(cells, 'cell')} of {plural(len(request.tables), 'table')}, "
+        f"{plural(len(stock.todo) + len(stock.done), 'job')}: "
+        f"{plural(stock.recorded_seeds, 'seed')} on record, {stock.missing_seeds:,} to be trained "
+        f"in {plural(len(stock.todo), 'job')}."
     )
 
 
 def print_unrunnable(request: Request, stock: Stock, *, error: bool = False) -> None:
-    """What cannot be run and why: data that is not at hand, and cells without a recipe."""
+    """Print cells that cannot be run and why: data not at hand, or no recipe."""
     stream = sys.stderr if error else sys.stdout
     for dataset, reason in stock.reasons.items():
         jobs = sum(planned.job.experiment.dataset == dataset for planned in stock.absent)
-        print(f"not run, {many(jobs, 'job')} on {dataset}: {reason}", file=stream)
+        print(f"not run, {plural(jobs, 'job')} on {dataset}: {reason}", file=stream)
     for reason, places in request.unrunnable.items():
         names = ", ".join(dict.fromkeys(table.name for table, _ in places))
-        print(f"nothing to run for {many(len(places), 'cell')} of {names}: {reason}", file=stream)
+        print(
+            f"nothing to run for {plural(len(places), 'cell')} of {names}: {reason}", file=stream
+        )
 
 
 def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
-    """Tables with our numbers above the printed ones; those without any are left out."""
+    """Print tables with our numbers above the printed ones, but for those without any."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from drgcn.studies.reproduce.status import filled_cells
+
     console = Console()
     for paper_table in tables:
         filled = filled_cells(paper_table, results)
@@ -251,33 +264,33 @@ def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
             table.add_row(escape(row), *words)
         console.print(table)
         print(
-            f"{paper_table.name}: {len(filled)} of {many(len(paper_table.cells), 'cell')} filled"
+            f"{paper_table.name}: {len(filled)} of {plural(len(paper_table.cells), 'cell')} filled"
         )
 
 
 def print_ending(record: SuiteRecord) -> None:
-    """What was trained, in what time, and what was there before."""
-    before = f"{many(record.seeds_recorded, 'seed')} on record before"
+    """Print how much was trained, in what time, and how much was on record before."""
+    before = f"{plural(record.seeds_recorded, 'seed')} on record before"
     others = ""
     if record.jobs_of_others:
-        others = f"; {many(record.jobs_of_others, 'job')} done meanwhile by another run"
+        others = f"; {plural(record.jobs_of_others, 'job')} done meanwhile by another run"
     if not record.jobs:
         print(f"nothing was left to train: {before}{others}")
         return
-    jobs, time = many(record.jobs, "job"), duration_words(record.wall_seconds)
-    print(f"{many(record.seeds_trained, 'seed')} of {jobs} trained in {time}, {before}{others}")
+    jobs, time = plural(record.jobs, "job"), duration(record.wall_seconds)
+    print(f"{plural(record.seeds_trained, 'seed')} of {jobs} trained in {time}, {before}{others}")
 
 
 def print_stuck(tables: Sequence[str]) -> None:
-    """Names tables of which nothing at all can be run here."""
+    """Print the tables of which nothing at all can be run here."""
     if tables:
         print(f"nothing can be run here for {', '.join(tables)}", file=sys.stderr)
 
 
 def print_failures(reports: Sequence[JobReport]) -> None:
-    """A short list of what failed."""
+    """Print the jobs that failed."""
     failed = [report for report in reports if report.error is not None]
     if failed:
-        print(f"{len(failed)} of {many(len(reports), 'job')} failed:", file=sys.stderr)
+        print(f"{len(failed)} of {plural(len(reports), 'job')} failed:", file=sys.stderr)
     for report in failed:
         print(f"  {report.job.name}: {report.error}", file=sys.stderr)

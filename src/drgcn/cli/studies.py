@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from drgcn.cli.options import Json
-from drgcn.studies.paper.status import TableCounts
 
 if TYPE_CHECKING:
-    from drgcn.studies.paper.status import Recorded
+    from rich.table import Table
+
+    from drgcn.studies.paper.status import Recorded, TableCounts
 
 
 app = typer.Typer(
@@ -107,6 +106,8 @@ _EDGES = 3  # columns that a further column takes beside its words
 def print_list(counts: Sequence[TableCounts]) -> None:
     """One line per table, and the sums. Names are there to be typed, so they are always whole:
     titles get the width that is left, or none, and on a narrower screen lines run over."""
+    from rich.console import Console
+
     console = Console()
     needed = Console(width=1000).measure(_table(counts, titles=False)).maximum
     titles = console.width >= needed + _EDGES + _LEAST
@@ -114,6 +115,8 @@ def print_list(counts: Sequence[TableCounts]) -> None:
 
 
 def _table(counts: Sequence[TableCounts], *, titles: bool) -> Table:
+    from rich.table import Table
+
     sums = [sum(column) for column in zip(*(one.cells for one in counts), strict=True)]
     table = Table(show_footer=True)
     table.add_column("name", "all", no_wrap=True)

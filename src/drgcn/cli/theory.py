@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drgcn._io import write_whole
 from drgcn.cli.options import Json
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def theory(
             print(f"{'':<{width}}  {_numbers(evidence)}\n")
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(_page(found), encoding="utf-8")
+        write_whole(html, _page(found))
     if json:
         print(jsonlib.dumps({"claims": [asdict(evidence) for evidence in found]}))
         return

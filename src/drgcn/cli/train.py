@@ -116,11 +116,17 @@ def train(
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     gates = [Gate.none, Gate.dr, Gate.static, Gate.constant] if compare else [reweight]
     changes = {
-        **{"epochs": epochs, "hidden_channels": hidden, "num_layers": layers, "dropout": dropout},
-        **{"lr": lr, "weight_decay": weight_decay, "rule": rule and rule.value},
-        **{"graphs_per_step": graphs_per_step, "pre_activation": pre_activation},
-        **{"batch_size": batch_size},
-        **{"norm": None if norm is NormName.none else norm.value},
+        "epochs": epochs,
+        "hidden_channels": hidden,
+        "num_layers": layers,
+        "dropout": dropout,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "rule": rule and rule.value,
+        "graphs_per_step": graphs_per_step,
+        "pre_activation": pre_activation,
+        "batch_size": batch_size,
+        "norm": None if norm is NormName.none else norm.value,
     }
     given: dict[str, Any] = {k: value for k, value in changes.items() if value is not None}
     if inductive is not None:

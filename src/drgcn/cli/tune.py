@@ -1,4 +1,4 @@
-"""``drgcn tune``: settings chosen on validation, and what they are worth on fresh seeds."""
+"""``drgcn tune``: settings chosen on validation, then tested on fresh seeds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from drgcn._format import duration
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -128,7 +127,7 @@ def tune(
             Search(row, data, ranges, folder, seeds=range(seeds), seed=seed, device=where)
             for row in rows
         ]
-        done = searched(searches, trials, timeout)
+        done = _run_searches(searches, trials, timeout)
         pairs = [(search.experiment, search.chosen(done)) for search in searches]
         fresh = range(seeds, seeds + fresh_seeds)
         outcomes = run_rows(
@@ -153,8 +152,11 @@ def _slug(info: Any, label: str, compare: bool) -> str:
     return re.sub(r"[^\w.-]+", "-", "-".join(words))
 
 
-def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
-    """See :func:`run_searches`; shows how far it is on standard error."""
+def _run_searches(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
+    """Run searches with one bar for all their trials, or a line per trial if nobody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     from drgcn.studies.tuning.search import run_searches
 
     columns = (
@@ -175,7 +177,7 @@ def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> 
             bar.update(task, description=now.row, completed=now.done + now.share, now=words)
             if now.finished and not console.is_terminal:
                 each = (time.perf_counter() - started) / (now.done - already)
-                left = duration_words(each * (now.in_all - now.done))
+                left = duration(each * (now.in_all - now.done))
                 print(f"{now.row}: {words}, about {left} left", file=sys.stderr, flush=True)
 
         try:
@@ -184,10 +186,3 @@ def searched(searches: Sequence[Search], trials: int, timeout: float | None) -> 
             bar.stop()
             print("interrupted; run the same command again to go on", file=sys.stderr)
             raise typer.Exit(130) from None
-
-
-def duration_words(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -6,9 +6,9 @@ import errno
 import tempfile
 from pathlib import Path
 
+from drgcn._io import DISK_FULL
 from drgcn.errors import InputError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REASONS = {
     errno.EACCES: "which you have no right to write to",
     errno.EPERM: "which you have no right to write to",
@@ -18,7 +18,7 @@ _REASONS = {
     errno.ENOENT: "where the system lets nothing be made",
     errno.EISDIR: "which is a folder",
     errno.ENAMETOOLONG: "which is too long a name",
-    **dict.fromkeys(_FULL, "which is on a disk without any room left"),
+    **dict.fromkeys(DISK_FULL, "which is on a disk without any room left"),
 }
 
 
@@ -52,7 +52,7 @@ def unwritable(wanted: str, path: Path, error: OSError) -> InputError:
     """What is said of a place that the system does not let us write to."""
     # Some systems have reasons of their own.
     reason = _REASONS.get(error.errno or 0) or f"of which the system says: {error.strerror}"
-    advice = "Free some room, or choose another" if error.errno in _FULL else "Choose another"
+    advice = "Free some room, or choose another" if error.errno in DISK_FULL else "Choose another"
     return InputError(f"Expected --out to be {wanted}; found {path}, {reason}. {advice}.")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
+from drgcn.records import identity_of
 
 RuleName = Literal["best-validation", "rising-loss", "patience"]
 WatchName = Literal["both", "accuracy", "loss"]
@@ -78,8 +77,7 @@ class Experiment:
         what was run before it existed.
         """
         chosen = departures(self, Experiment("", ""))
-        facts = json.dumps([chosen, content_hash], sort_keys=True)
-        return hashlib.sha256(facts.encode()).hexdigest()[:12]
+        return identity_of([chosen, content_hash])[:12]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""

@@ -16,9 +16,10 @@ from torch_geometric.data import Data
 from drgcn.errors import InputError
 from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
 from drgcn.nn.graph import NodeGroups
+from drgcn.records import environment
 from drgcn.stability import gate_saturation
 from drgcn.studies.experiment import Experiment, recipe
-from drgcn.studies.records import RunRecord, SeedResult, environment, records_in
+from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.training import (
     BestValidation,
     FitResult,
@@ -73,7 +74,11 @@ def run(
         checkpoint_every: Seconds between checkpoints.
     """
     identity = experiment.identity(data.dataset.content_hash)
-    records = {p: record for p, record in records_in(out).items() if record.identity == identity}
+    records = {
+        p: record
+        for p, record in RunRecord.read_folder(out).items()
+        if record.identity == identity
+    }
     known = {seed: result for record in records.values() for seed, result in record.seeds.items()}
     missing = tuple(seed for seed in seeds if seed not in known)
     if missing:

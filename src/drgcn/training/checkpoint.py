@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from pathlib import Path
@@ -11,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from drgcn._io import replacing
 from drgcn.errors import DrgcnWarning, InputError
 
 
@@ -18,19 +18,15 @@ def save_checkpoint(
     path: Path, tensors: dict[str, Tensor], seconds: float, fingerprint: str = ""
 ) -> None:
     """Writes beside the old checkpoint, then takes its place in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
-    save_file(copies, partial, metadata={"seconds": repr(seconds), "run": fingerprint})
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+    with replacing(path) as partial:
+        save_file(copies, partial, metadata={"seconds": repr(seconds), "run": fingerprint})
 
 
 def clear_checkpoint(path: Path) -> None:
     """Removes the checkpoints of a pass, once its results are safe elsewhere."""
-    block = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}(\.partial)?")
+    block = re.compile(rf"\.?{re.escape(path.name)}\.[0-9a-f]{{8}}(\.\d+\.partial)?")
     for saved in path.parent.iterdir() if path.parent.is_dir() else ():
         if block.fullmatch(saved.name):
             saved.unlink()

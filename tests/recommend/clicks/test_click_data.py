@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 import torch
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import AttributeTable, ClickData, ClickGraph
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.sampling import CSRGraph
 
 from .tables import clicks_of

@@ -18,7 +18,8 @@ pytest.importorskip("duckdb")
 KILLED = """
 import importlib, os, signal, sys
 
-work = importlib.import_module("drgcn.recommend.clicks.ingest")
+work = importlib.import_module("drgcn.recommend.clicks.ingest")  # the function has its name too
+
 place, first = sys.argv[1], sys.argv[2] == "before"
 step = getattr(work, place)
 

@@ -11,7 +11,7 @@ from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.status import check_table, recorded, seeds_of
-from drgcn.studies.records import records_in
+from drgcn.studies.records import RunRecord
 
 TABLES = paper_tables()
 JOBS = {
@@ -23,13 +23,13 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def records(request):
-    return list(records_in(request.config.rootpath / "results").values())
+    return list(RunRecord.read_folder(request.config.rootpath / "results").values())
 
 
 @pytest.mark.parametrize("folder", ["results", "results/search"])
 def test_no_record_changes_its_identity_or_name(request, folder):
     """Names were written with the identity of their day: eight of its digits stand in them."""
-    found = records_in(request.config.rootpath / folder)
+    found = RunRecord.read_folder(request.config.rootpath / folder)
     assert len(found) == len(list((request.config.rootpath / folder).glob("*-seeds-*.json")))
     assert len(found) >= {"results": 257, "results/search": 1}[folder]
     for path, record in found.items():

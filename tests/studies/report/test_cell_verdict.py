@@ -17,7 +17,7 @@ from drgcn.studies.report.verdicts import (
     overview,
     printed_difference,
 )
-from drgcn.studies.reproduce.outcomes import Failure
+from drgcn.studies.reproduce.jobs import Failure
 
 
 @pytest.fixture

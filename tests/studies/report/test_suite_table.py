@@ -13,7 +13,7 @@ from drgcn.studies.report.contents import (
     version_words,
 )
 from drgcn.studies.report.measurements import epoch_time_table
-from drgcn.studies.reproduce.outcomes import SuiteRecord
+from drgcn.studies.reproduce.jobs import SuiteRecord
 
 SUITE = SuiteRecord(
     started="2026-01-02T03:04:05+00:00",

@@ -2,7 +2,7 @@ import multiprocessing
 
 import pytest
 
-from drgcn.studies.reproduce.job import run_job
+from drgcn.studies.reproduce.backend import run_job
 
 from .small_plan import small_jobs, without_times
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import JobReport, failures_in
+from drgcn._io import disk_is_full
+from drgcn.studies.reproduce.backend import attempt
+from drgcn.studies.reproduce.jobs import Job, JobReport, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import take_stock
-from drgcn.studies.reproduce.suite import attempt, disk_is_full, run_suite
+from drgcn.studies.reproduce.suite import run_suite
 
 from .small_plan import experiment
 

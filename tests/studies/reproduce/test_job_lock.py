@@ -5,20 +5,20 @@ import time
 
 import pytest
 
-from drgcn.studies.reproduce.job import JobBusyError, job_lock
+from drgcn._io import LockedError, lock
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def hold(path, ready):
-    with job_lock(path):
+    with lock(path):
         ready.set()
         time.sleep(60)
 
 
 def count(path, ledger, rounds):
     for _ in range(rounds):
-        with job_lock(path):
+        with lock(path):
             number = int(ledger.read_text())
             time.sleep(0.001)
             ledger.write_text(str(number + 1))
@@ -36,24 +36,24 @@ def holder(tmp_path):
 
 
 def test_another_process_finds_the_job_busy(holder, tmp_path):
-    with pytest.raises(JobBusyError), job_lock(tmp_path / "locks" / "a", patience=0.2):
+    with pytest.raises(LockedError), lock(tmp_path / "locks" / "a", patience=0.2):
         pass
-    with job_lock(tmp_path / "locks" / "b", patience=0):
+    with lock(tmp_path / "locks" / "b", patience=0):
         pass
 
 
 def test_a_killed_process_holds_nothing(holder, tmp_path):
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
-    with job_lock(tmp_path / "locks" / "a", patience=5):
+    with lock(tmp_path / "locks" / "a", patience=5):
         pass
     assert list((tmp_path / "locks").iterdir()) == []
 
 
 def test_an_error_inside_gives_the_lock_back(tmp_path):
-    with pytest.raises(KeyError), job_lock(tmp_path / "a"):
+    with pytest.raises(KeyError), lock(tmp_path / "a"):
         raise KeyError
-    with job_lock(tmp_path / "a", patience=0):
+    with lock(tmp_path / "a", patience=0):
         pass
 
 

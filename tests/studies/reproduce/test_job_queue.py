@@ -1,4 +1,4 @@
-from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.jobs import Job
 from drgcn.studies.reproduce.processes import JobQueue
 
 from .small_plan import experiment

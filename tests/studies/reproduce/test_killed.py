@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from drgcn.studies.reproduce import job as job_module
-from drgcn.studies.reproduce.job import JobBusyError, run_job
+from drgcn._io import LockedError
+from drgcn.studies.reproduce import backend as job_module
+from drgcn.studies.reproduce.backend import attempt, run_job
 from drgcn.studies.reproduce.processes import JobQueue
-from drgcn.studies.reproduce.suite import attempt
 from drgcn.studies.run import run
 
 from .small_plan import small_jobs, without_times
@@ -136,7 +136,7 @@ def run_queue(out):
     while turn := queue.next([]):
         try:
             assert attempt(turn.job, out, patience=turn.patience).error is None
-        except JobBusyError:
+        except LockedError:
             queue.put_back(turn)
 
 

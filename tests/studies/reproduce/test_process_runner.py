@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import clear_failure, failure_path, failures_in
+from drgcn.studies.reproduce.backend import attempt
+from drgcn.studies.reproduce.jobs import Job, clear_failure, failure_path, failures_in
 from drgcn.studies.reproduce.processes import ProcessRunner, cores
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import take_stock
-from drgcn.studies.reproduce.suite import attempt, run_suite
+from drgcn.studies.reproduce.suite import run_suite
 
 from .small_plan import experiment, small_jobs, without_times
 
@@ -54,7 +54,7 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
     (failure,) = failures_in(tmp_path)
     assert "luck" in failure.error
     assert "Traceback" in failure.traceback
-    assert "building.py" in failure.traceback
+    assert "run.py" in failure.traceback
     assert (failure.experiment, failure.seeds) == (bad.experiment.to_dict(), [0, 1])
     assert failure.attempts == 1
     clear_failure(bad, tmp_path)

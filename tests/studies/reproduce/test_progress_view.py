@@ -3,8 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import JobReport
+from drgcn.studies.reproduce.jobs import Job, JobReport
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import PlannedJob
 
@@ -29,7 +28,7 @@ def test_failures_and_warnings_are_said_once(terminal):
         assert "2 running" in view.words
         view.ended(JobReport(jobs[1].job, error="InputError: [odd]", notes=("mind this",)))
         view.ended(JobReport(jobs[2].job, trained=(0,), seconds=6.0, notes=("mind this",)))
-        assert view.words == "2 of 3 jobs done, 0 running, 1 failed; about 2 s left"
+        assert view.words == "2 of 3 jobs done, 0 running, 1 failed; about 2.0 s left"
     assert text.getvalue().count("InputError: [odd]") == 1
     assert text.getvalue().count("warning: mind this") == 1
 

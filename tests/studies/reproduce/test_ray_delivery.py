@@ -34,6 +34,6 @@ def test_a_damaged_file_of_the_same_name_is_left_alone(make_record, tmp_path):
 
 
 def test_what_is_no_record_is_refused(tmp_path):
-    with pytest.raises(InputError, match="what a node sent is no record"):
+    with pytest.raises(InputError, match="Expected a run record; what a node sent is none"):
         deliver("{}", tmp_path)
     assert load_records(tmp_path) == []

@@ -11,10 +11,9 @@ import pytest
 
 from drgcn.ray_cluster import RayShare
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce import job as job_module
+from drgcn.studies.reproduce import backend as job_module
 from drgcn.studies.reproduce import ray as ray_board
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import failures_in
+from drgcn.studies.reproduce.jobs import Job, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.ray import RayRunner, run_on_node
 from drgcn.studies.reproduce.status import take_stock
@@ -114,7 +113,7 @@ def test_a_failing_job_is_recorded_and_the_rest_goes_on(runner, tmp_path):
     failures = {failure.experiment["dataset"]: failure for failure in failures_in(tmp_path)}
     assert failures.keys() == {"wine", "cora"}
     assert "luck" in failures["wine"].error
-    assert "building.py" in failures["wine"].traceback
+    assert "run.py" in failures["wine"].traceback
     assert failures["wine"].attempts == 1
     assert "has no files of cora under" in failures["cora"].error
     assert "DRGCN_DATA" in failures["cora"].error
@@ -234,7 +233,7 @@ def test_a_job_keeps_its_cpu_while_it_notes_its_start(runner, tmp_path, monkeypa
         return Board
 
     def timed(errand, tell):
-        from drgcn.studies.reproduce.outcomes import JobReport
+        from drgcn.studies.reproduce.jobs import JobReport
         from drgcn.studies.reproduce.ray import Delivery
 
         start = time.time()

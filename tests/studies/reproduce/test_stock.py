@@ -4,7 +4,8 @@ import pytest
 
 from drgcn.data import load
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce.job import Job, run_job
+from drgcn.studies.reproduce.backend import run_job
+from drgcn.studies.reproduce.jobs import Job
 from drgcn.studies.reproduce.status import CostEstimate, results_of, take_stock
 
 from .small_plan import experiment

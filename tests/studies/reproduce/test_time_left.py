@@ -3,8 +3,9 @@ import random
 
 import pytest
 
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.progress import JobClock, TimeLeft, duration_words
+from drgcn._format import duration
+from drgcn.studies.reproduce.jobs import Job
+from drgcn.studies.reproduce.progress import JobClock, TimeLeft
 from drgcn.studies.reproduce.status import CostEstimate, PlannedJob
 
 from .small_plan import experiment
@@ -130,7 +131,7 @@ def test_jobs_of_unknown_cost_count_like_any():
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(4.4, "4 s"), (100, "2 min"), (5399, "1 h 30 min"), (7260, "2 h 01 min")],
+    [(4.4, "4.4 s"), (100, "1 min 40 s"), (5399, "1 h 29 min"), (7260, "2 h 1 min")],
 )
 def test_times_are_said_as_people_say_them(seconds, words):
-    assert duration_words(seconds) == words
+    assert duration(seconds) == words

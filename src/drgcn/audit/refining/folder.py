@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable
 from os import PathLike
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from drgcn._io import whole_folder
 from drgcn.audit.refining.node_map import Refined
 from drgcn.data.loader import load
 from drgcn.errors import DrgcnWarning, InputError
@@ -53,16 +52,9 @@ def write_refined(refined: Refined, folder: str | PathLike[str]) -> Path:
             f"Expected one graph with one label a node; found {what}, which tables of nodes and "
             "edges cannot hold. Save refined.data with torch.save instead."
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
-    try:
+    with whole_folder(folder) as partial:
         _write_files(refined, partial)
         _check(refined, partial)
-        partial.chmod(0o777 & ~_umask())  # mkdtemp lets nobody else in
-        os.rename(partial, folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     return folder
 
 
@@ -148,9 +140,3 @@ def _readme(refined: Refined, folder: Path) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -117,7 +117,7 @@ def compare(
     Example: drgcn recommend compare movielens-100k --gates none constant static dr --seeds 5
     """
     from drgcn.recommend.study import compare as run_study
-    from drgcn.studies.records import environment
+    from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)

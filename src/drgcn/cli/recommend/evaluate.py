@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drgcn._io import write_whole
 from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
 from drgcn.cli.writable import expect_file_place
 
@@ -57,7 +57,7 @@ def evaluate(
 
     from drgcn.recommend.retrieval import evaluate as ranked
     from drgcn.recommend.serving import LoadedRun, model_hash
-    from drgcn.studies.records import environment
+    from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)
@@ -89,7 +89,7 @@ def evaluate(
     seen = "exclude-seen" if exclude_seen else "keep-seen"
     name = f"evaluation-{split.name.split(' from')[0].replace(' ', '-')}-top-{n}-{seen}.json"
     path = out or run / name
-    _write(path, jsonlib.dumps(record, indent=1) + "\n")
+    write_whole(path, jsonlib.dumps(record, indent=1) + "\n")
     if json:
         print(jsonlib.dumps(record))
         return
@@ -101,17 +101,6 @@ def evaluate(
     if unseen:
         print(f"{unseen:,} of {found.numel():,} items to be found have no click before")
     print(f"written to {path}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a record whole or not at all, in place of an earlier one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _show(report: RankingReport) -> None:

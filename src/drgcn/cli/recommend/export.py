@@ -61,7 +61,7 @@ def export(
     from drgcn.recommend.retrieval.index import RecallTuning
     from drgcn.recommend.serving import ExportSettings, LoadedRun
     from drgcn.recommend.serving import export as write_export
-    from drgcn.studies.records import environment
+    from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 import typer
 
+from drgcn._io import disk_is_full, explain_system_error
 from drgcn.cli.options import use_device, use_threads
 from drgcn.cli.recommend.train_options import Model, RankOptions, TrainOptions
 from drgcn.cli.recommend.train_run import prepare, train_here
-from drgcn.cli.system_errors import system_words
 from drgcn.errors import DrgcnError, InputError
 from drgcn.parent_death import die_with_parent
 from drgcn.recommend.distributed.launch import run_on_ray, run_with_torchrun
@@ -83,8 +83,6 @@ def train_rank(config: dict[str, Any]) -> None:
     Args:
         config: :class:`TrainOptions` as plain values.
     """
-    from drgcn.studies.reproduce.suite import disk_is_full
-
     options = TrainOptions.from_json(config)
     if is_finished(options.out):  # a rank died when all was done
         return
@@ -98,7 +96,9 @@ def train_rank(config: dict[str, Any]) -> None:
             raise
         # There may be room for a line: what did not fit was removed.
         with suppress(OSError):
-            (options.out / _REFUSED).write_text(system_words(error) or "", encoding="utf-8")
+            (options.out / _REFUSED).write_text(
+                explain_system_error(error) or "", encoding="utf-8"
+            )
         raise
 
 

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn._format import time_left
+from drgcn._format import duration
 from drgcn.cli.options import use_device
 from drgcn.cli.recommend.train_options import Targets, TrainOptions
 from drgcn.cli.writable import use_folder
@@ -34,7 +34,7 @@ from drgcn.recommend.model import train as train_model
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.run_folder import CHECKPOINT, HISTORY, RECORD, SETTINGS, WEIGHTS
 from drgcn.recommend.model.training import TrainProgress, TrainResult
-from drgcn.studies.records import environment
+from drgcn.records import environment
 
 _SHARED = ".clicks-"
 _LINE_EVERY = 30.0  # seconds between lines where there is no terminal
@@ -191,7 +191,7 @@ def _train_with_progress(
             bar.update(task, completed=now.step, total=now.steps, words=words)
             if not console.is_terminal and time.perf_counter() - printed > _LINE_EVERY:
                 printed = time.perf_counter()
-                left = time_left(now.seconds_left)
+                left = duration(now.seconds_left)
                 print(f"{words}, about {left} left", file=sys.stderr, flush=True)
 
         try:

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.sampling.graph import CSRGraph
 
 FORMAT: Final = "drgcn clicks"

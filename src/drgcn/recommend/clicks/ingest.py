@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, write_manifest
 from drgcn.recommend.clicks.graph import transposed
@@ -27,7 +28,6 @@ from drgcn.recommend.clicks.ingest_sql import (
     duckdb_session,
     quoted,
 )
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.sampling.graph import CSRGraph
 
 _OPTIONS = {"user": "--user", "item": "--item", "time": "--time"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import os
 import re
@@ -16,12 +15,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from drgcn._io import DISK_FULL
 from drgcn.errors import InputError, how_to_install
 
 TIME_UNITS: Final = ("auto", "day", "second", "millisecond", "microsecond", "nanosecond", "date")
 _SHARE = 0.5
 _BATCH = 2**20
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DELIMITERS = ",\t;|"
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -161,7 +160,7 @@ def duckdb_session(
             f"DuckDB says: {_first_line(error)} Give more with --memory, or use fewer --threads."
         ) from None
     except duckdb.Error as error:
-        for number in _FULL:
+        for number in DISK_FULL:
             if os.strerror(number) in str(error):
                 raise OSError(number, os.strerror(number)) from None
         raise InputError(f"The tables cannot be read: {_first_line(error)}") from None

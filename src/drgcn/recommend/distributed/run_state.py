@@ -13,9 +13,9 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.distributed.group import GroupExchange
 
 ATTEMPTS = "attempts.jsonl"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from drgcn._io import write_whole
 from drgcn.errors import InputError
 from drgcn.recommend.model.encoder import AttributeSummary
 from drgcn.recommend.model.lightgcn import LightGCN
@@ -95,9 +95,4 @@ def from_description(description: dict[str, Any]) -> ClickSAGE | LightGCN:
 
 
 def _write(path: Path, content: Any) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_whole(path, json.dumps(content, indent=1))

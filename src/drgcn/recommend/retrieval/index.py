@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from drgcn._io import replacing
 from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.retrieval.blocks import checked_vectors
 from drgcn.recommend.retrieval.ranking import TopItems, is_listed, is_seen
@@ -275,11 +275,9 @@ def _faiss() -> ModuleType:
 def write_index(index: FaissIndex, path: Path | str) -> dict[str, object]:
     """Writes an index, whole or not at all, and returns its facts for a manifest."""
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    _faiss().write_index(index.index, str(partial))
-    facts = {**_facts(index), "effort": index.effort, "sha256": _digest(partial)}
-    os.replace(partial, path)
-    return facts
+    with replacing(path) as partial:
+        _faiss().write_index(index.index, str(partial))
+        return {**_facts(index), "effort": index.effort, "sha256": _digest(partial)}
 
 
 def read_index(path: Path | str, facts: Mapping[str, object]) -> FaissIndex:

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.known_sets import load_clicks
 from drgcn.recommend.clicks.splits import ClickSplit
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.run_folder import (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import replacing
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.blocks import ItemBlocks
 from drgcn.recommend.retrieval.exact import exact_top
@@ -156,14 +156,5 @@ def list_writer(path: Path) -> Iterator[ListWriter]:
     """A writer to a .parquet or .csv file that is there as a whole or not at all."""
     if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
         raise InputError(f"Expected --out to end in .parquet or .csv; found {path.name}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    writer = ListWriter(partial, path)
-    try:
+    with replacing(path) as partial, closing(ListWriter(partial, path)) as writer:
         yield writer
-        writer.close()
-        os.replace(partial, path)
-    except BaseException:
-        writer.close()
-        partial.unlink(missing_ok=True)
-        raise

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-import os
-import re
-import warnings
 import zlib
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn._io import write_once
 from drgcn.recommend.study.settings import StudySettings
+from drgcn.records import Record, dump_facts, identity_of, readable_name
 
-FORMAT = "drgcn recommend study"
 #: Raised when the same settings come to mean another run; older records are then run again.
 PROTOCOL = 1
 _MOST_USERS = 300_000  # whose values a record holds, a byte or two each
 
 
 @dataclass(frozen=True)
-class StudyRecord:
+class StudyRecord(Record):
     """Result of a run, with all that is needed to judge and repeat it.
 
     Attributes:
@@ -45,6 +41,10 @@ class StudyRecord:
             searches and very many users.
         peak_bytes: Most memory on a CUDA device.
     """
+
+    kind: ClassVar = "a record of a study"
+    format: ClassVar = "drgcn recommend study"
+    pattern: ClassVar = "*-seed-*.json"
 
     settings: StudySettings
     data: dict[str, Any]
@@ -76,43 +76,23 @@ class StudyRecord:
         return float(report["model"][group][measure]["mean"])
 
     def dumps(self) -> str:
-        """JSON with one line for each fact."""
-        facts = {"format": FORMAT, "protocol": PROTOCOL, "identity": self.identity}
-        rest = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        facts |= rest | {"settings": self.settings.to_dict()}
-        lines = [f' "{name}": {json.dumps(value)}' for name, value in facts.items()]
-        return "{\n" + ",\n".join(lines) + "\n}\n"
+        """Return the record as JSON, with one line for each fact."""
+        facts = {"format": self.format, "protocol": PROTOCOL, "identity": self.identity}
+        facts |= {field.name: getattr(self, field.name) for field in fields(self)}
+        return dump_facts(facts | {"settings": self.settings.to_dict()}, indent=1)
 
     @classmethod
-    def loads(cls, text: str, source: str = "record") -> StudyRecord:
-        """Reads what :meth:`dumps` wrote."""
-        try:
-            facts = json.loads(text)
-            for name in ("format", "protocol", "identity"):
-                facts.pop(name)
-            settings = StudySettings.from_dict(facts.pop("settings"))
-            return cls(settings=settings, **facts)
-        except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-            raise InputError(
-                f"Expected a record of this program; {source} is none ({error}). Remove or repair "
-                f"it."
-            ) from None
+    def from_facts(cls, facts: dict[str, Any]) -> StudyRecord:
+        """Return the record with the facts of a file."""
+        for name in ("protocol", "identity"):
+            facts.pop(name)
+        return cls(settings=StudySettings.from_dict(facts.pop("settings")), **facts)
 
-    def save(self, folder: Path) -> Path:
-        """Writes the record whole or not at all; one that is there already stays."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file_name
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(self.dumps())
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(partial, path)  # unlike a rename, never replaces a record
-        except FileExistsError:
-            pass  # somebody else has run the same meanwhile
-        finally:
-            partial.unlink(missing_ok=True)
+    def save(self, folder: Path, name: str | None = None) -> Path:
+        """Write the record whole or not at all; one that is there already stays."""
+        path = folder / (name or self.file_name)
+        with suppress(FileExistsError):  # somebody else has run the same meanwhile
+            write_once(path, self.dumps())
         return path
 
 
@@ -123,28 +103,20 @@ def identity(settings: StudySettings, content_hash: str, purpose: str = "compare
     """
     usual = asdict(StudySettings())
     own = {name: value for name, value in asdict(settings).items() if value != usual[name]}
-    facts = json.dumps([PROTOCOL, purpose, content_hash, own], sort_keys=True)
-    return hashlib.sha256(facts.encode()).hexdigest()
+    return identity_of([PROTOCOL, purpose, content_hash, own])
 
 
 def file_name(
     settings: StudySettings, data: str, identifier: str, purpose: str = "compare"
 ) -> str:
     """The name of a run's record."""
-    words = [purpose, data, settings.model, settings.protocol, settings.gate]
-    return re.sub(r"[^\w.-]", "-", f"{'-'.join(words)}-{identifier[:8]}-seed-{settings.seed}.json")
+    words = [purpose, data, settings.model, settings.protocol, settings.gate, identifier[:8]]
+    return readable_name([*words, f"seed-{settings.seed}"])
 
 
 def read_records(folder: Path, purpose: str = "compare") -> list[StudyRecord]:
-    """The records of a folder by name; damaged ones are left out with a warning."""
-    found = []
-    for path in sorted(folder.glob(f"{purpose}-*-seed-*.json")) if folder.is_dir() else []:
-        try:
-            text = path.read_text(encoding="utf-8")
-            found.append(StudyRecord.loads(text, str(path)))
-        except (InputError, OSError, UnicodeDecodeError) as error:
-            warnings.warn(f"left out a damaged record. {error}", DrgcnWarning, stacklevel=2)
-    return found
+    """Return the records of a folder, see :meth:`drgcn.records.Record.read_folder`."""
+    return list(StudyRecord.read_folder(folder, f"{purpose}-*-seed-*.json").values())
 
 
 def packed(values: np.ndarray) -> str:

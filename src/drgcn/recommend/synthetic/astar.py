@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph, transposed
-from drgcn.recommend.clicks.whole_folder import whole_folder
 from drgcn.recommend.synthetic.attributes import item_attributes, user_attributes
 from drgcn.recommend.synthetic.clicks import ClickDrawing, TopicMap
 from drgcn.recommend.synthetic.parameters import AstarParameters, AstarSizes

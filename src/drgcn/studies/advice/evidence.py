@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from drgcn._io import write_whole
 from drgcn.errors import InputError
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
 from drgcn.studies.advice.feature_numbers import load_measures
@@ -265,7 +266,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         raise InputError("Expected the folder of the records, as in: evidence results")
     text = dumps(of_folder(Path(sys.argv[1])))
-    (Path(__file__).parent / _FILE).write_text(text, encoding="utf-8")
+    write_whole(Path(__file__).parent / _FILE, text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Numbers about features that need no training, and the file that keeps them.
 
-``python -m drgcn.studies.gain.feature_measures results`` writes the file anew, so that a study of
+``python -m drgcn.studies.advice.feature_numbers results`` writes the file anew, so that a study of
 records and features can be remade where the datasets are not at hand.
 """
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn._io import write_whole
 from drgcn.data import load
 from drgcn.errors import InputError, MissingDataError, UndefinedStability
 from drgcn.nn.graph import normalized_adjacency
@@ -294,7 +295,7 @@ def main() -> None:
     path = folder / FILE
     known = load_measures(path) if path.exists() else []
     found, missing = remake(load_records(folder), known)
-    path.write_text(dumps(found), encoding="utf-8")
+    write_whole(path, dumps(found))
     for line in missing:
         print(f"not measured: {line}", file=sys.stderr)
 

@@ -9,6 +9,7 @@ from statistics import mean
 
 from jinja2 import Environment
 
+from drgcn._io import write_whole
 from drgcn.studies.advice.advice import Advice
 from drgcn.studies.advice.learnt_gates import LearntGates, damping, order_of
 from drgcn.studies.comparison import k_words
@@ -68,7 +69,7 @@ def write_page(
             seeds=len(learnt),
         )
     )
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
     return path
 
 

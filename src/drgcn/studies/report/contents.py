@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from drgcn._format import duration, plural
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.records import RunRecord
@@ -40,8 +41,7 @@ from drgcn.studies.report.verdicts import (
     judged_tables,
     overview,
 )
-from drgcn.studies.reproduce.many import many
-from drgcn.studies.reproduce.outcomes import SuiteRecord
+from drgcn.studies.reproduce.jobs import SuiteRecord
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,8 @@ def size_words(records: Sequence[RunRecord]) -> str:
     models = {record.experiment.model for record, _ in rows}
     seeds = sum(len(seeds) for _, seeds in rows)
     return (
-        f"{many(seeds, 'trained network')}: {many(len(rows), 'experiment')} with "
-        f"{many(len(models), 'model')} on {many(len(sets), 'dataset')}."
+        f"{plural(seeds, 'trained network')}: {plural(len(rows), 'experiment')} with "
+        f"{plural(len(models), 'model')} on {plural(len(sets), 'dataset')}."
     )
 
 
@@ -305,16 +305,6 @@ def version_words(records: Sequence[RunRecord]) -> str:
             parts.append(f"{name.replace('torch_geometric', 'PyG')} {', '.join(found)}")
     sources = {record.environment.get("source") for record in records}
     return f"{'; '.join(parts)}; {len(sources)} states of this package's code."
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: ``41 s``, ``12 min 5 s``, ``3 h 20 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
 _SUITE_HEADS: Final = (

@@ -14,7 +14,7 @@ from drgcn.studies.paper.published import published_k
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import data_name, merge, rebuilt, row_name
 from drgcn.studies.report.text_table import TextTable
-from drgcn.studies.reproduce.outcomes import SuiteRecord
+from drgcn.studies.reproduce.jobs import SuiteRecord
 
 _EPOCH_HEADS = (
     *("dataset", "split", "model", "seeds in the record", "epochs", "seconds"),

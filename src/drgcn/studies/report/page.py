@@ -10,6 +10,7 @@ from typing import Final
 
 from jinja2 import Environment
 
+from drgcn._io import write_whole
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.contents import Contents, contents
@@ -50,7 +51,7 @@ def write_page(found: Contents, path: Path, *, title: str, caveat: str = "") -> 
         .from_string(template)
         .render(title=title, caveat=caveat, report=found, unfolded=comparisons <= _OPEN)
     )
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
     return path
 
 
@@ -62,7 +63,7 @@ def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
             parts += [f"## {section.title}", *section.words]
             parts += [to_markdown(table) for table in section.tables]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(path, "\n\n".join(parts) + "\n")
     return path
 
 
@@ -136,10 +137,10 @@ def write_latex(tables: Sequence[TextTable], folder: Path) -> Path:
     names = []
     for table in tables:
         name = f"{_label(table.name)}.tex"
-        (folder / name).write_text(to_latex(table), encoding="utf-8")
+        write_whole(folder / name, to_latex(table))
         names.append(rf"\input{{{name}}}")
     whole = folder / "all.tex"
-    whole.write_text(_WHOLE % "\n\\clearpage\n".join(names), encoding="utf-8")
+    write_whole(whole, _WHOLE % "\n\\clearpage\n".join(names))
     return whole
 
 

@@ -23,7 +23,7 @@ from drgcn.studies.report.measurements import seconds_per_epoch
 from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, merge, rebuilt
 from drgcn.studies.report.text_table import TextTable
-from drgcn.studies.reproduce.outcomes import Failure
+from drgcn.studies.reproduce.jobs import Failure
 
 
 class FailedJobs:

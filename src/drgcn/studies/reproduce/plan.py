@@ -10,7 +10,7 @@ from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.page import paper_table_of, paper_tables
 from drgcn.studies.paper.table import PaperTable, TableCell
-from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.jobs import Job
 from drgcn.studies.reproduce.status import Stock
 
 ALL = "all"

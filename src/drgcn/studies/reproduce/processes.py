@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from drgcn.studies.reproduce.job import Job, JobBusyError
-from drgcn.studies.reproduce.outcomes import JobReport
-from drgcn.studies.reproduce.suite import Watch, attempt
+from drgcn._io import LockedError
+from drgcn.studies.reproduce.backend import Watch, attempt
+from drgcn.studies.reproduce.jobs import Job, JobReport
 
 _WAIT = 1.0  # seconds, for a job that another runner has in hand
 
@@ -209,7 +209,7 @@ def _take(turn: Turn, line: Connection, around: Surroundings) -> JobReport | Non
             progress=tell,
             patience=turn.patience,
         )
-    except JobBusyError:
+    except LockedError:
         return None
     return replace(report, attempts=turn.attempt)
 

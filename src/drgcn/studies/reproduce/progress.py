@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
+from drgcn._format import duration
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.outcomes import JobReport
+from drgcn.studies.reproduce.jobs import Job, JobReport
 from drgcn.studies.reproduce.status import PlannedJob
 
 _ENOUGH = 0.01  # of the budget, seen from one look to another: less says little of the rest
@@ -70,7 +70,7 @@ class Forecast:
     @property
     def words(self) -> str:
         """As people say it: ``about 12 min left``."""
-        return f"{'about' if self.whole else 'more than'} {duration_words(self.seconds)} left"
+        return f"{'about' if self.whole else 'more than'} {duration(self.seconds)} left"
 
 
 class TimeLeft:
@@ -152,14 +152,6 @@ class TimeLeft:
         # One that has outlasted its like may stop at any moment, or not for long.
         left = whole - (now - clock.started)
         return left if left > 0.0 else None
-
-
-def duration_words(seconds: float) -> str:
-    """A time as people say it: ``45 s``, ``12 min``, ``3 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _kind(experiment: Experiment) -> str:

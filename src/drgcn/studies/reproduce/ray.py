@@ -17,16 +17,17 @@ from typing import Any
 
 import torch
 
+from drgcn._io import lock
 from drgcn.data.catalog import describe
 from drgcn.data.downloader import data_root as chosen_root
 from drgcn.data.downloader import files_of
 from drgcn.errors import DrgcnError, DrgcnWarning, InputError
 from drgcn.ray_cluster import RayShare, connect
-from drgcn.studies.records import RunRecord, load_records, records_in, source_hash
-from drgcn.studies.reproduce.job import Job, job_data, job_lock
-from drgcn.studies.reproduce.outcomes import JobReport
+from drgcn.records import source_hash
+from drgcn.studies.records import RunRecord, load_records
+from drgcn.studies.reproduce.backend import Watch, attempt, job_data
+from drgcn.studies.reproduce.jobs import Job, JobReport
 from drgcn.studies.reproduce.processes import cores
-from drgcn.studies.reproduce.suite import Watch, attempt
 from drgcn.training import Progress
 
 _ANSWER = 5.0  # seconds
@@ -286,8 +287,8 @@ def deliver(text: str, out: Path) -> Path | None:
         Where it is, or ``None`` if there was nothing new in it.
     """
     record = RunRecord.loads(text, "what a node sent")
-    with job_lock(out / ".locks" / record.identity):
-        alike = [r for r in records_in(out).values() if r.identity == record.identity]
+    with lock(out / ".locks" / record.identity):
+        alike = [r for r in RunRecord.read_folder(out).values() if r.identity == record.identity]
         known = {seed for found in alike for seed in found.seeds}
         fresh = {seed: result for seed, result in record.seeds.items() if seed not in known}
         if not fresh:

@@ -15,7 +15,7 @@ from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import PaperTable, TableCell
 from drgcn.studies.records import RunRecord, SeedResult
-from drgcn.studies.reproduce.job import Job
+from drgcn.studies.reproduce.jobs import Job
 
 
 @dataclass(frozen=True)

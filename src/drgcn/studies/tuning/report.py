@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from drgcn._io import write_whole
 from drgcn.data.assemble import DatasetInfo
+from drgcn.records import environment
 from drgcn.studies.comparison import Gain, gain, summarize
-from drgcn.studies.records import RunRecord, environment, records_in
+from drgcn.studies.records import RunRecord
 from drgcn.studies.run import Outcome
 from drgcn.studies.tuning.search import SAMPLER, Search
 
@@ -51,7 +52,7 @@ def tuning_report(
     """
     seeds = sorted(outcomes[0][0].seeds)
     metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
-    records = records_in(searches[0].folder).values()
+    records = RunRecord.read_folder(searches[0].folder).values()
     return {
         "format": FORMAT,
         "data": {key: getattr(info, key) for key in (*_DATA_FACTS, "normalize", "content_hash")},
@@ -83,17 +84,7 @@ def tuning_report(
 
 def write_report(report: dict[str, Any], out: Path) -> Path:
     """Writes the report whole or not at all."""
-    path = out / FILE
-    partial = out / f".{FILE}.{os.getpid()}.partial"
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(report, indent=1, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return write_whole(out / FILE, json.dumps(report, indent=1, allow_nan=False) + "\n")
 
 
 def _search(search: Search, trials: int) -> dict[str, Any]:

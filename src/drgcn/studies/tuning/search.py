@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import fcntl
 import hashlib
 import json
 import time
@@ -19,9 +18,10 @@ import torch
 from optuna.trial import FrozenTrial, TrialState
 from torch_geometric.data import Data
 
+from drgcn._io import LockedError, lock
 from drgcn.errors import DrgcnError, InputError
 from drgcn.studies.experiment import Experiment
-from drgcn.studies.records import records_in
+from drgcn.studies.records import RunRecord
 from drgcn.studies.run import run
 from drgcn.studies.tuning.space import SettingRange
 from drgcn.training import Progress
@@ -87,17 +87,15 @@ def draw(
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Holds a folder against other processes; the system lets go of it when this one ends, however
-    it ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"Expected {folder} to be free; another search is running in it. Wait for it, or "
-                f"choose another --out."
-            ) from None
-        yield
+    """Hold a folder against other searches."""
+    try:
+        with lock(folder / ".lock", patience=0):
+            yield
+    except LockedError:
+        raise InputError(
+            f"Expected {folder} to be free; another search is running in it. Wait for it, or "
+            f"choose another --out."
+        ) from None
 
 
 SUFFIX = "without test"
@@ -311,7 +309,7 @@ class Search:
         content_hash = self._data.dataset.content_hash
         wanted = {self._trial(trial.params).identity(content_hash) for trial in trials}
         epochs, seconds = 0, sum(trial.user_attrs.get("seconds", 0.0) for trial in trials)
-        for record in records_in(self.folder).values():
+        for record in RunRecord.read_folder(self.folder).values():
             if record.identity in wanted:
                 epochs += sum(result.epochs for result in record.seeds.values())
                 seconds += record.seconds

@@ -1,16 +1,56 @@
-"""Outcomes of jobs and of whole suites, as files beside the records."""
+"""Jobs of a reproduction and their outcomes, as files beside the records; nothing here trains."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from drgcn._io import write_whole
 from drgcn.errors import InputError
-from drgcn.studies.reproduce.job import Job
-from drgcn.studies.reproduce.whole_file import write_whole
+from drgcn.records import identity_of
+from drgcn.studies.experiment import Experiment, departures
+
+Ending = Literal["finished", "interrupted", "disk full"]
+_FAILURES = "failures"
+_SUITES = "suites"
+
+
+@dataclass(frozen=True)
+class Job:
+    """An experiment, the data it is run on, and the seeds wanted of it.
+
+    Attributes:
+        experiment: What to train.
+        normalize: How features are scaled, see :func:`drgcn.load`; the dataset's own way if not
+            given.
+        seeds: The seeds wanted. Those on record already are not trained again.
+    """
+
+    experiment: Experiment
+    normalize: str | None
+    seeds: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """What to call it in a progress view: ``cora full gcn + dr``."""
+        words = [self.experiment.dataset, self.experiment.split, self.experiment.label]
+        return " ".join([*words, f"[{self.normalize}]"] if self.normalize else words)
+
+    @property
+    def key(self) -> str:
+        """Equal for jobs that differ in seeds alone; known before the data is read."""
+        facts = [departures(self.experiment, Experiment("", "")), self.normalize]
+        return identity_of(facts)[:12]
+
+    @property
+    def file_stem(self) -> str:
+        """Its name as that of a file: ``cora-full-gcn-dr-row-0a1b2c3d``."""
+        words = re.sub(r"[^\w.]+", "-", self.name).strip("-")
+        return f"{words}-{self.key[:8]}"
 
 
 @dataclass(frozen=True)
@@ -38,9 +78,6 @@ class JobReport:
     attempts: int = 1
     disk_full: bool = False
     notes: tuple[str, ...] = ()
-
-
-_FAILURES = "failures"
 
 
 @dataclass(frozen=True)
@@ -117,10 +154,6 @@ def failures_in(out: Path) -> list[Failure]:
     """All failures of a folder, in the order of names."""
     folder = out / _FAILURES
     return [Failure.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []
-
-
-Ending = Literal["finished", "interrupted", "disk full"]
-_SUITES = "suites"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,230 @@
+"""Records of results: one JSON file each, written once and never changed; where they were made."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from drgcn._io import write_once, write_whole
+from drgcn._version import __version__
+from drgcn.errors import DrgcnWarning, InputError
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Record(ABC):
+    """A result with all that is needed to judge and repeat it, as one JSON file.
+
+    A subclass is a frozen dataclass with the facts of its kind. It says how they are named,
+    dumped and checked; reading, writing and the handling of damaged files are the same for all.
+
+    Attributes:
+        kind: The record in words, for messages: ``"a run record"``.
+        format: What the entry ``format`` of its files says.
+        pattern: Pattern of its files' names.
+    """
+
+    kind: ClassVar[str]
+    format: ClassVar[str | int]
+    pattern: ClassVar[str] = "*-seeds-*.json"
+
+    @property
+    @abstractmethod
+    def file_name(self) -> str:
+        """Name of its file: readable, and unique to what was run."""
+
+    @abstractmethod
+    def dumps(self) -> str:
+        """Return the record as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Self:
+        """Return the record with the facts of a file.
+
+        Raises:
+            ValueError, TypeError, KeyError, AttributeError: If they are not those of a record.
+        """
+
+    @classmethod
+    def loads(cls, text: str, source: str = "this text") -> Self:
+        """Read what :meth:`dumps` wrote."""
+        try:
+            facts = json.loads(text)
+            if not isinstance(facts, dict) or facts.pop("format", None) != cls.format:
+                raise ValueError(f"it is not of format {cls.format}")
+            return cls.from_facts(facts)
+        except json.JSONDecodeError as error:
+            reason = f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
+        except KeyError as error:
+            reason = f"it has no {error.args[0]}"
+        except (ValueError, TypeError, AttributeError, InputError) as error:
+            reason = str(error)
+        raise InputError(f"Expected {cls.kind}; {source} is none ({reason}). Remove or repair it.")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the record in a file."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"Expected {cls.kind}; {path} cannot be read ({error}). Remove or repair it."
+            ) from None
+        return cls.loads(text, str(path))
+
+    @classmethod
+    def read_folder(cls, folder: Path, pattern: str | None = None) -> dict[Path, Self]:
+        """Read the records of a folder, in the order of names; other files are left alone.
+
+        A file that should be a record and is none is named in a warning and left out: one
+        damaged file must not keep the others from being read, nor be deleted by us.
+        """
+        found = {}
+        for path in _files(folder, pattern or cls.pattern):
+            try:
+                found[path] = cls.read(path)
+            except InputError as error:
+                warnings.warn(f"left out a damaged record. {error}", DrgcnWarning, stacklevel=3)
+        return found
+
+    @classmethod
+    def damaged(cls, folder: Path) -> dict[Path, str]:
+        """Return the files of a folder that should be records and are none, with the reason."""
+        found = {}
+        for path in _files(folder, cls.pattern):
+            try:
+                cls.read(path)
+            except InputError as error:
+                if path.exists():  # another process may have set it aside in this very moment
+                    found[path] = str(error)
+        return found
+
+    def save(self, folder: Path, name: str | None = None) -> Path:
+        """Write the record whole or not at all, and never over another.
+
+        Args:
+            folder: Where to write, made if need be.
+            name: Name of the file, if not its own.
+
+        Raises:
+            InputError: If there is a file of that name.
+        """
+        path = folder / (name or self.file_name)
+        try:
+            return write_once(path, self.dumps())
+        except FileExistsError:
+            raise InputError(f"{path} exists already; records are never overwritten.") from None
+
+
+def dump_facts(facts: Mapping[str, Any], by_line: str | None = None, indent: int = 2) -> str:
+    """Return facts as JSON with one line per fact: small, and readable in a diff.
+
+    Args:
+        facts: Plain values by name.
+        by_line: The fact, of names with values, that gets one line per name.
+        indent: Spaces in front of a fact.
+    """
+    space = " " * indent
+    lines = []
+    for name, value in facts.items():
+        text = json.dumps(value)
+        if name == by_line:
+            inner = [f'{2 * space}"{key}": {json.dumps(one)}' for key, one in value.items()]
+            text = "\n".join(["{", ",\n".join(inner), space + "}"])
+        lines.append(f'{space}"{name}": {text}')
+    return "\n".join(["{", ",\n".join(lines), "}"]) + "\n"
+
+
+def identity_of(facts: Sequence[Any]) -> str:
+    """Return a hash of plain values: the same for equal values, whoever computes it."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def readable_name(words: Sequence[str]) -> str:
+    """Return the name of a record's file, of words joined by dashes."""
+    return re.sub(r"[^\w.-]", "-", "-".join(words).replace(" + ", "-")) + ".json"
+
+
+def set_aside_damaged(kind: type[Record], folder: Path) -> list[str]:
+    """Move damaged records to ``folder/damaged``, each with a text that says why.
+
+    Nothing is deleted: half a record may still tell somebody something. Returns one line for
+    each file moved.
+    """
+    lines = []
+    for path, reason in kind.damaged(folder).items():
+        target = _free(folder / "damaged" / path.name)
+        target.parent.mkdir(exist_ok=True)
+        try:
+            path.rename(target)
+        except FileNotFoundError:
+            continue  # another process was faster
+        write_whole(target.with_suffix(".reason.txt"), reason + "\n")
+        lines.append(f"damaged record set aside in {target}, its seeds are run again: {reason}")
+    return lines
+
+
+def environment(device: torch.device) -> dict[str, str | int]:
+    """Return versions and hardware: what one needs to compare times, and to repeat numbers."""
+    import torch
+
+    found: dict[str, str | int] = {
+        "drgcn": __version__,
+        "source": source_hash(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_geometric": importlib.metadata.version("torch_geometric"),
+        "device": device_name(device),
+    }
+    if device.type == "cpu":
+        found["threads"] = torch.get_num_threads()
+    return found
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of the hardware, in the words of its maker."""
+    if device.type == "cuda":
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@lru_cache(maxsize=1)
+def source_hash() -> str:
+    """Return a hash of the installed source files: it changes with the code, committed or not."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern)) if folder.is_dir() else []
+
+
+def _free(path: Path) -> Path:
+    """Return a path that is not taken: the same file may be damaged twice."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free

@@ -1,0 +1,165 @@
+"""One job run under its lock, and the protocol of backends that run many.
+
+A backend is anything that can be called as :class:`RunJobs` says. It decides where and how many
+jobs run at once, and calls :func:`run_job` for each. That function
+skips seeds on record, takes the job's lock, goes on from checkpoints and writes records, so a
+backend keeps no state and writes no file. What it must do:
+
+* yield exactly one :class:`~drgcn.studies.reproduce.jobs.JobReport` for every job, in
+  any order, as jobs end. A job that raises is a report with an ``error``, not an exception;
+* try a job once more if its worker died, and report an error if that dies too;
+* start jobs in the order given, which has the costly ones first;
+* stop its workers when the iterator is closed or an exception passes through it.
+
+:func:`attempt` does the first of these for one job: a backend sends it to a worker and hands on
+what it returns. Failures, progress view and suite record are made from the reports by
+:mod:`drgcn.studies.reproduce.suite`, the same for every backend.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from torch_geometric.data import Data
+
+from drgcn._io import LockedError, disk_is_full, lock
+from drgcn.data import load
+from drgcn.data.downloader import data_root as chosen_root
+from drgcn.errors import DrgcnWarning
+from drgcn.studies.reproduce.jobs import Job, JobReport
+from drgcn.studies.run import Outcome, checkpoint_path, run
+from drgcn.training import Progress, clear_checkpoint
+
+Watch = Callable[[Job, float | None], None]
+"""Told the share of a job that is done, from 0 when it starts; ``None`` if it was put back."""
+
+
+class RunJobs(Protocol):
+    """Runs jobs and reports on each as it ends."""
+
+    def __call__(
+        self,
+        jobs: Sequence[Job],
+        out: Path,
+        *,
+        data_root: Path | None = None,
+        device: str = "cpu",
+        watch: Watch | None = None,
+    ) -> Iterator[JobReport]:
+        """Yields one report per job.
+
+        Args:
+            jobs: What to run, the costly ones first.
+            out: Folder of the records.
+            data_root: Folder of the datasets, see :func:`drgcn.load`.
+            device: Where each job trains: ``cpu`` or ``cuda``.
+            watch: Told now and then how far a job is. A backend may leave it alone.
+        """
+        ...
+
+
+def attempt(
+    job: Job,
+    out: Path,
+    *,
+    data_root: Path | None = None,
+    device: str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+    patience: float | None = None,
+) -> JobReport:
+    """Runs a job and reports how it ended, whatever went wrong.
+
+    Args:
+        job: What to run.
+        out: Folder of the records.
+        data_root: Folder of the datasets.
+        device: Where to train.
+        progress: See :func:`drgcn.fit`.
+        patience: See :func:`run_job`.
+
+    Raises:
+        LockedError: If another runner has the job in hand for longer than ``patience``.
+    """
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DrgcnWarning)
+        try:
+            outcome = run_job(
+                job, out, data_root=data_root, device=device, progress=progress, patience=patience
+            )
+            report = JobReport(job, trained=outcome.trained)
+        except LockedError:
+            raise
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            full = disk_is_full(error)
+            report = JobReport(job, error=words, traceback=traceback.format_exc(), disk_full=full)
+    said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, DrgcnWarning))
+    return replace(report, seconds=time.perf_counter() - start, notes=tuple(said))
+
+
+def run_job(
+    job: Job,
+    out: Path,
+    *,
+    data_root: Path | None = None,
+    device: str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+    patience: float | None = None,
+) -> Outcome:
+    """Trains what is missing of a job and records it in ``out``.
+
+    The one function that every way of running jobs calls, in this process or another, here or on
+    a cluster: records are the same whoever calls it. While it runs, the job is locked, so that
+    two runners on one folder do not do the same work twice.
+
+    Args:
+        job: What to run.
+        out: Folder of the records.
+        data_root: Folder of the datasets, see :func:`drgcn.load`.
+        device: Where to train.
+        progress: See :func:`drgcn.fit`.
+        patience: How many seconds to wait if another process has the job in hand; as long as it
+            takes if not given.
+
+    Raises:
+        LockedError: If the other process is still at it after that.
+    """
+    data = job_data(job, data_root)
+    identity = job.experiment.identity(data.dataset.content_hash)
+    with lock(out / ".locks" / identity, patience):
+        _clear_partial(out, identity)
+        try:
+            outcome = run(job.experiment, data, job.seeds, out, device=device, progress=progress)
+        except BaseException:
+            _clear_partial(out, identity)  # on a full disk it is in the way of others
+            raise
+        if not outcome.trained:
+            # Left by a process that was killed between its record and its clearing up.
+            clear_checkpoint(checkpoint_path(job.experiment, data, out))
+        return outcome
+
+
+def job_data(job: Job, data_root: Path | None = None) -> Data:
+    """The data of a job; what was read last is kept, for many jobs share a dataset."""
+    experiment = job.experiment
+    return _data(experiment.dataset, experiment.split, job.normalize, chosen_root(data_root))
+
+
+@lru_cache(maxsize=4)
+def _data(dataset: str, split: str, normalize: str | None, root: Path) -> Data:
+    return load(dataset, root, split=split, normalize=normalize)
+
+
+def _clear_partial(out: Path, identity: str) -> None:
+    """Removes half-written records and checkpoints of a job; only for who has its lock."""
+    for pattern in (f".*-{identity[:8]}-seeds-*.partial", f".checkpoints/.{identity}.*.partial"):
+        for partial in out.glob(pattern):
+            partial.unlink(missing_ok=True)

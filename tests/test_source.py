@@ -1,0 +1,96 @@
+"""The shape of the source: sizes, what verbs load, and the words of docstrings."""
+
+import ast
+import contextlib
+import re
+import statistics
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling
+
+# Extras that a verb asks for; the others need none.
+NEEDED = {
+    "tune": ("tune",),
+    "recommend ingest": ("recommend",),
+    "recommend export": ("recommend",),
+    "recommend query": ("recommend",),
+    "recommend serve": ("recommend", "serve"),
+}
+
+
+def test_files_are_topics_not_closets():
+    assert len(modules()) <= 230
+    assert statistics.median(lines()) > 150
+    assert len(only_for_a_sibling()) <= 60
+
+
+def test_train_is_read_in_seventy_modules():
+    assert len(closure("drgcn.cli.train")) <= 70
+
+
+def test_report_loads_nothing_that_trains():
+    rooms = {name.split(".")[1] for name in closure("drgcn.cli.report")}
+    assert not rooms & {"nn", "training", "sampling", "recommend", "kernels"}
+
+
+@pytest.mark.parametrize("extras", [(), *dict.fromkeys(NEEDED.values())], ids="+".join)
+def test_verbs_load_with_their_documented_extras_alone(extras, request):
+    verbs = [verb for verb in VERBS if NEEDED.get(verb, ()) == extras]
+    names = sorted(set().union(*(closure(f"drgcn.{VERBS[verb]}") for verb in verbs)))
+    blocked = sorted(_packages_beyond(extras, request.config.rootpath / "pyproject.toml"))
+    program = f"""
+import importlib, sys
+for name in {blocked!r}:
+    sys.modules[name] = None  # importing it fails as if it were not installed
+for name in {names!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        if error.name != "triton":
+            raise SystemExit(f"{{name}}: {{error}}")
+"""
+    words = [sys.executable, "-W", "ignore", "-c", program]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def _packages_beyond(extras, pyproject):
+    """Installed packages that neither the core nor these extras bring, by their import names."""
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"]]
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
+    allowed = {"drgcn"}
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = canonicalize_name(requirement.name)
+        if name in allowed or (requirement.marker and not requirement.marker.evaluate()):
+            continue
+        allowed.add(name)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            wanted += metadata.requires(name) or []
+    found = metadata.packages_distributions()
+    return [
+        package
+        for package, owners in found.items()
+        if not {canonicalize_name(owner) for owner in owners} & allowed and package.isidentifier()
+    ]
+
+
+def test_docstrings_say_what_a_thing_is_or_does():
+    asking = re.compile(r"(What|How|Which|Whether|Who|Where|When|Why)\b")
+    found = []
+    for path in modules().values():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = ast.get_docstring(node) or ""
+                if asking.match(text):
+                    found.append(f"{path}: {text.splitlines()[0]}")
+    assert not found, "\n".join(found)
