@@ -9,7 +9,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.run_folder import load_run
 
-from .clicks import data, graph
+from ..recommend.model.clicks import data, graph
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_run_writes_weights_settings_history_and_record(folder, tmp_path):
     assert "holds one already" in str(again.exception)
 
 
-@pytest.mark.parametrize("gate", ["none", "static", "constant"])
+@pytest.mark.parametrize("gate", ["none", "static"])
 def test_controls_and_temporal_targets(folder, tmp_path, gate):
     out = tmp_path / gate
     succeed(folder, "--out", out, *SMALL, "--gate", gate, "--targets", "last-day", "--day", 3)

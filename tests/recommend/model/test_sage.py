@@ -137,8 +137,9 @@ def drawn_trees(clicks, fan_outs, roots=9, mask=True):
     ]
 
 
-@pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("fan_outs", [(3,), (4, 3), (2, 2, 2)])
+@pytest.mark.parametrize(
+    ("gate", "fan_outs"), [*((gate, (4, 3)) for gate in GATES), ("dr", (3,)), ("dr", (2, 2, 2))]
+)
 def test_gates_after_the_mean_in_the_weights_equal_gates_on_every_vector(gate, fan_outs):
     clicks = data()
     model = model_for(clicks, gate, fan_outs=fan_outs, item_id_channels=5)
