@@ -109,11 +109,12 @@ def test_folders_that_are_not_ours(tmp_path):
 
 
 def test_files_that_are_cut_off(tmp_path):
-    for file in ["by_user/col.npy", "days.npy", "users/numeric.npy"]:
-        path = small().save(tmp_path / "set") / file
+    for number, file in enumerate(("by_user/col.npy", "days.npy", "users/numeric.npy")):
+        folder = small().save(tmp_path / f"set{number}")
+        path = folder / file
         path.write_bytes(path.read_bytes()[:-1])
         with pytest.raises(InputError):
-            ClickData.load(tmp_path / "set")
+            ClickData.load(folder)
 
 
 def test_arrays_of_another_set_are_noticed(tmp_path):

@@ -15,7 +15,7 @@ from drgcn.recommend.model.build import ModelOptions, build_model
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.run_folder import load_run, save_run
-from drgcn.recommend.model.sampling import Positives
+from drgcn.recommend.model.sampling import ClickTree, Positives
 from drgcn.recommend.model.training import train
 
 from .clicks import data, graph, new_model, planted
@@ -108,6 +108,24 @@ def test_lightgcn_trains_and_ranks_what_was_clicked_first(loss):
     assert sum(hits) > 30
 
 
+@pytest.mark.parametrize("hidden", [True, False])
+def test_the_click_to_predict_is_taken_out_of_both_trees(monkeypatch, hidden):
+    drawn, draw = {}, ClickTree.draw
+
+    def watched(clicks, side, roots, *arguments, partners, first):
+        drawn.setdefault(side, (roots, partners))  # items of the batch come before negatives
+        return draw(clicks, side, roots, *arguments, partners=partners, first=first)
+
+    monkeypatch.setattr(ClickTree, "draw", watched)
+    trained(data(), replace(SETTINGS, steps=1, mask_target=hidden))
+    (users, of_users), (items, of_items) = drawn["user"], drawn["item"]
+    if hidden:
+        assert torch.equal(of_users, items)
+        assert torch.equal(of_items, users)
+    else:
+        assert of_users is of_items is None
+
+
 def test_a_later_days_clicks_can_be_the_targets():
     clicks = data(days=4)
     before, targets = clicks.graph.until(3), clicks.graph.on(3)
@@ -150,6 +168,8 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert seen[-1].seconds_left == 0
     with pytest.raises(InputError, match="other data or settings"):
         trained(clicks, replace(SETTINGS, lr=0.1), checkpoint=path)
+    with pytest.raises(InputError, match="other data or settings"):
+        trained(replace(clicks, graph=graph(seed=1)), checkpoint=path)
 
 
 SCRIPT = """
