@@ -1,3 +1,5 @@
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -298,8 +300,6 @@ def test_cold_nodes_are_embedded_by_attributes_alone():
 
 @pytest.mark.parametrize("gate", [None, "dr"])
 def test_pieces_and_large_fan_outs_approach_the_exact_embeddings(monkeypatch, gate):
-    import importlib
-
     module = importlib.import_module("drgcn.recommend.model.embedding")
     clicks = data()
     model = model_for(clicks, gate).eval()
@@ -316,6 +316,20 @@ def test_pieces_and_large_fan_outs_approach_the_exact_embeddings(monkeypatch, ga
     assert errors[1] < 0.02 < errors[0]
     half = embed_all(model, clicks, clicks.graph, dtype=torch.float16)
     torch.testing.assert_close(half[0].double(), exact[0], atol=2e-2, rtol=0)
+
+
+def test_fan_outs_of_embeddings_go_from_the_roots_on(monkeypatch):
+    module = importlib.import_module("drgcn.recommend.model.embedding")
+    counts, draw = [], module.draw_systematic
+
+    def watched(rows, nodes, count, *arguments, **options):
+        counts.append(count)
+        return draw(rows, nodes, count, *arguments, **options)
+
+    monkeypatch.setattr(module, "draw_systematic", watched)
+    clicks = data()
+    embed_all(model_for(clicks).eval(), clicks, clicks.graph, fan_outs=(5, 3))
+    assert counts == [3, 3, 5, 5]  # the first layer, of users and items, is farthest from roots
 
 
 def test_unfrozen_dr_and_other_bad_input_are_refused():
