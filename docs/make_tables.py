@@ -28,7 +28,7 @@ from pages.gain import (
 )
 from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
 
-from drgcn.studies.advice.evidence import gather
+from drgcn.studies.advice.evidence import correction_of, gather
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
 from drgcn.studies.advice.feature_numbers import load_measures
 from drgcn.studies.advice.gain import study
@@ -107,17 +107,17 @@ def suite_words() -> str:
 
 def sampled_gains(records: list[RunRecord]) -> str:
     """What Dr did to the models that sample, on published features."""
-    found = [
-        one for one in gather(records) if one.model in SAMPLED and one.features == "published"
-    ]
+    comparisons = gather(records)
+    found = [one for one in comparisons if one.model in SAMPLED and one.features == "published"]
     each = "; ".join(
         f"{NAMES[one.model]} on {one.dataset} {one.gain:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
         for one in found
     )
-    up, down = sum(one.low > 0 for one in found), sum(one.high < 0 for one in found)
+    signs = [one.sign for one in found]
     return (
         f"Dr against plain, in points with 95 % intervals: {each}. Of these {len(found)}, "
-        f"{up} are surely above zero and {down} surely below."
+        f"{signs.count('up')} are surely above zero and {signs.count('down')} surely below "
+        f"({correction_of(comparisons)}, all that are on record)."
     )
 
 

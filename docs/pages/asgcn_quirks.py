@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.errors import InputError
-from drgcn.studies.comparison import Gain, gain, summarize
+from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import recipe
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import Row, data_name, merge
@@ -48,7 +48,7 @@ def variance_words(records: Sequence[RunRecord]) -> str:
         if options != _VARIANCE.replace("_", " "):
             continue
         true = rows[dataset, label, "none"][1]
-        over: Gain = gain(seeds, true)
+        over = gain(seeds, true)
         val = summarize(seeds).val_mean - summarize(true).val_mean
         sentences.append(f"{label} on {dataset}: {over} points on test, {val:+.2f} on validation")
     return "The code's term against the true variance, nothing else changed: " + (

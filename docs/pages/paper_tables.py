@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import unusual
@@ -20,6 +19,7 @@ from drgcn.studies.report.tables import (
     rebuilt,
     scaled_as_published,
 )
+from drgcn.studies.report.verdicts import Verdict, judge_number
 
 
 def paper_table(records: Sequence[RunRecord], name: str) -> str:
@@ -117,10 +117,6 @@ def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str
     return [*words, f"{over} ({printed.gain:+.2f})"]
 
 
-#: What counts as a deviation where none is printed.
-TOLERANCE: Final = 0.5
-
-
 @dataclass(frozen=True)
 class Standing:
     """A row of ours beside its published number.
@@ -132,6 +128,7 @@ class Standing:
         label: The row's name.
         mean: Our test accuracy in percent.
         printed: What the paper prints.
+        verdict: By :func:`drgcn.studies.report.verdicts.judge_number`.
     """
 
     dataset: str
@@ -140,12 +137,7 @@ class Standing:
     label: str
     mean: float
     printed: Published
-
-    @property
-    def reached(self) -> bool:
-        """Whether it lies no further below than one printed deviation."""
-        std = TOLERANCE if self.printed.std is None else self.printed.std
-        return self.mean >= self.printed.mean - std
+    verdict: Verdict
 
     def __str__(self) -> str:
         return (
@@ -159,24 +151,32 @@ def standings(records: Sequence[RunRecord]) -> list[Standing]:
     found = []
     for record, seeds in usual_rows(records):
         printed = published(record.experiment)
-        if printed is not None and not rebuilt(record):
-            ran, mean = record.experiment, summarize(seeds).mean
-            found.append(Standing(ran.dataset, ran.split, ran.model, ran.label, mean, printed))
+        if printed is None or rebuilt(record):
+            continue
+        values = [100 * result.test_accuracy for result in seeds.values()]
+        _, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+        ran, mean = record.experiment, summarize(seeds).mean
+        found.append(
+            Standing(ran.dataset, ran.split, ran.model, ran.label, mean, printed, verdict)
+        )
     return found
 
 
 def reached_words(found: Sequence[Standing], what: str, *, names: bool = True) -> str:
-    """How many are reached, and which are not.
+    """How many are reached or exceeded, how many are within, and which are not reached.
 
     Args:
         found: The rows to speak of.
         what: What they are, in words.
         names: Whether to list those that are not reached.
     """
-    short = [str(row) for row in found if not row.reached]
-    missed = f" Short of it: {'; '.join(short)}." if short and names else ""
+    verdicts = [row.verdict for row in found]
+    within, above = verdicts.count("reproduced"), verdicts.count("above")
+    short = [str(row) for row in found if row.verdict == "below"]
+    missed = f" Below: {'; '.join(short)}." if short and names else ""
     return (
         f"Of {len(found)} numbers the paper prints for {what}, on data at hand, "
-        f"{len(found) - len(short)} are reached or exceeded within one printed deviation "
-        f"({TOLERANCE} where none is printed).{missed}"
+        f"{within + above} are reached or exceeded: {within} are within (the 95 % interval of the "
+        f"difference holds zero, or the printed digits do not show it) and {above} above; "
+        f"{len(short)} are below.{missed}"
     )

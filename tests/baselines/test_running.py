@@ -1,11 +1,12 @@
 import json
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
 from drgcn.baselines import LabelPropagation, Prediction, baseline_records, run_baseline
-from drgcn.baselines.run import BaselineRecord, Summary
+from drgcn.baselines.run import BaselineRecord, accuracies
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
 
@@ -95,8 +96,9 @@ def test_no_seeds_are_refused(tmp_path, wine):
 def test_the_summary_is_that_of_the_seeds(tmp_path, wine):
     results = run_baseline(Guess(), wine, range(4), tmp_path)
     test = torch.tensor([100 * one.test_accuracy for one in results.values()])
-    summary = Summary.of(results)
-    assert summary.test == pytest.approx(float(test.mean()))
-    assert summary.test_deviation == pytest.approx(float(test.std()), rel=1e-5)
+    summary, val = accuracies(results)
+    assert summary.mean == pytest.approx(float(test.mean()))
+    assert summary.std == pytest.approx(float(test.std()), rel=1e-5)
     assert summary.words(1) == f"{test.mean():.1f} ± {test.std():.1f}"
-    assert Summary.of({0: results[0]}).words(1) == f"{test[0]:.1f}"
+    assert val.mean == pytest.approx(np.mean([100 * r.val_accuracy for r in results.values()]))
+    assert accuracies({0: results[0]})[0].words(1) == f"{test[0]:.1f}"

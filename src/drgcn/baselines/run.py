@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.errors import InputError
 from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
+from drgcn.stats import Summary
 
 #: In the order of the paper's table.
 METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
@@ -215,31 +215,9 @@ def plain_settings(baseline: Baseline) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Accuracies in percent over seeds.
-
-    Attributes:
-        seeds: How many seeds.
-        test: Mean on test nodes.
-        test_deviation: Standard deviation (n - 1); ``None`` for one seed.
-        val: Mean on validation nodes.
-    """
-
-    seeds: int
-    test: float
-    test_deviation: float | None
-    val: float
-
-    @classmethod
-    def of(cls, results: Mapping[int, SeedResult]) -> Summary:
-        """From the results of seeds, one or more."""
-        test = [100 * result.test_accuracy for result in results.values()]
-        val = [100 * result.val_accuracy for result in results.values()]
-        spread = statistics.stdev(test) if len(test) > 1 else None
-        return cls(len(test), statistics.fmean(test), spread, statistics.fmean(val))
-
-    def words(self, digits: int) -> str:
-        """``67.2 ± 0.5``; of one seed the number alone, which has no deviation."""
-        spread = "" if self.test_deviation is None else f" ± {self.test_deviation:.{digits}f}"
-        return f"{self.test:.{digits}f}{spread}"
+def accuracies(results: Mapping[int, SeedResult]) -> tuple[Summary, Summary]:
+    """Return the accuracy in percent over seeds, on test nodes and on validation nodes."""
+    return (
+        Summary.of([100 * result.test_accuracy for result in results.values()]),
+        Summary.of([100 * result.val_accuracy for result in results.values()]),
+    )

@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 
 from drgcn.errors import UndefinedStability
 from drgcn.stability import variance_spread
-from drgcn.studies.comparison import gain, k_words, summarize, verdict
+from drgcn.studies.comparison import decide_rows, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import Experiment, unusual
 from drgcn.studies.run import Outcome, run
 from drgcn.training import Progress as FitProgress
@@ -123,7 +123,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "metric": objective_for(data.y).metric,
         "variance_spread": _spread(data),
         "rows": rows,
-        "verdict": verdict(by_gate) if complete else None,
+        "verdict": verdict(decide_rows(by_gate)) if complete else None,
     }
 
 

@@ -165,7 +165,7 @@ def test_tables_words_and_picture_are_the_same_again_and_name_everything(falling
     assert correlation_table(one).count("\n") == 4
     assert "-1.00 [-1.00, -1.00]" in correlation_table(one)
     assert "12 settings" in size_words(one)
-    assert "one in twenty, here 0.6 settings, would look sure by chance" in size_words(one)
+    assert "nothing is sure (paired t-test, Holm over 13 comparisons" in size_words(one)
     assert "sure are: learnt K, layer 1, spread of variances" in claim_words(one)
     assert low_k_words(one).startswith("In 8 of 12 settings the first gate learnt a K below 0.90")
     assert "run in 12 settings, Dr is surely above in 4" in control_words(one)

@@ -74,7 +74,7 @@ def test_the_head_counts_what_the_records_hold(records):
     assert "of them are the same" in data
     assert len(families) == 3
     for family in families:
-        assert "of 2 comparisons" in family
+        assert "Holm over 2 comparisons" in family
         assert "surely up in 2, surely down in 0" in family
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drgcn.studies.comparison import Gain
+from drgcn.stats import Interval
 from drgcn.studies.report.comparisons import row_charts
 from drgcn.studies.report.svg import HEIGHT, WIDTH, Axis, Chart, interval_pictures
 from drgcn.studies.report.tables import gate_groups
@@ -81,7 +81,8 @@ def _path(root, kind):
 
 
 def test_intervals_share_a_scale_and_zero_is_in_the_middle():
-    pictures = interval_pictures([Gain(1, 0.5, 1.5), None, Gain(-2, -2.5, -1.5), Gain(0, -1, 1)])
+    up, down, unsure = Interval(1, 0.5, 1.5), Interval(-2, -2.5, -1.5), Interval(0, -1, 1)
+    pictures = interval_pictures([up, None, down, unsure])
     assert pictures[1] == ""
     means = [float(re.search(r'cx="([\d.]+)"', p)[1]) for p in pictures if p]
     assert means[2] == 75
@@ -89,8 +90,8 @@ def test_intervals_share_a_scale_and_zero_is_in_the_middle():
 
 
 def test_among_many_one_far_out_is_an_arrow_and_hides_no_other():
-    intervals = [Gain(0.1 * i, 0.1 * i - 0.2, 0.1 * i + 0.2) for i in range(-10, 11)]
-    pictures = interval_pictures([*intervals, Gain(500, 400, 600)])
+    intervals = [Interval(0.1 * i, 0.1 * i - 0.2, 0.1 * i + 0.2) for i in range(-10, 11)]
+    pictures = interval_pictures([*intervals, Interval(500, 400, 600)])
     assert "circle" not in pictures[-1]
     places = [float(re.search(r'cx="([\d.]+)"', p)[1]) for p in pictures if "circle" in p]
     assert len(set(places)) >= 18

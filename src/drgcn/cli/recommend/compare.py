@@ -230,6 +230,7 @@ def show(records: list[StudyRecord], json: bool) -> None:
     """Print recall of every gate, their differences, and the verdict."""
     from drgcn.recommend.study.tables import (
         comparisons,
+        decide_gates,
         difference_rows,
         recall_rows,
         title,
@@ -237,17 +238,18 @@ def show(records: list[StudyRecord], json: bool) -> None:
     )
 
     found = comparisons(records)
+    words = verdict(decide_gates(found)[0])
     if json:
         tests = [record.recall() for record in records]
         names = [record.file_name for record in records]
-        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
+        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": words}))
         return
     for one in found:
         print(f"{title(one)}; in %, mean and deviation over seeds")
         _print(recall_rows(one).transposed())
     if (differences := difference_rows(found)).rows:
         _print(differences)
-        print(verdict(found[0]))
+        print(words)
 
 
 def _print(rows: Rows) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from drgcn.studies.advice.correlation import FEWEST, correlate
-from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
+from drgcn.stats import FEWEST, Decision, correlate
+from drgcn.studies.comparison import Pair, Results, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.gate_tests import GateTest
@@ -43,11 +43,14 @@ class ComparisonBlock:
     provenance: str
 
 
-def comparison_block(gates: Mapping[str | None, Row], number: int) -> ComparisonBlock:
+def comparison_block(
+    gates: Mapping[str | None, Row], decided: Mapping[Pair, Decision], number: int
+) -> ComparisonBlock:
     """The block of some rows.
 
     Args:
         gates: Rows by their gate.
+        decided: The comparisons between them.
         number: Tells its table from those of other blocks.
     """
     shown = {gate: gates[gate] for gate in GATES if gate in gates}
@@ -64,7 +67,7 @@ def comparison_block(gates: Mapping[str | None, Row], number: int) -> Comparison
         facts=f"{counts}; {parts}".format_map(data)
         + (f" Departing from the usual training: {departs}." if departs else ""),
         table=_table(shown, f"comparison-{number}", str(data.get("metric") or "accuracy")),
-        verdict=verdict(results) if set(GATES) <= gates.keys() else "",
+        verdict=verdict(decided) if set(GATES) <= gates.keys() else "",
         charts=tuple(row_charts(shown)),
         provenance=f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
         f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",

@@ -11,6 +11,7 @@ from typing import Final
 
 from drgcn._format import duration, plural
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.stats import LEVEL
 from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.comparisons import (
@@ -22,9 +23,9 @@ from drgcn.studies.report.comparisons import (
 )
 from drgcn.studies.report.gate_tests import (
     BASELINES,
-    LEVEL,
     GateTest,
     count_words,
+    decide_groups,
     gate_test_table,
     gate_tests,
 )
@@ -184,7 +185,12 @@ def _blocks(records: Sequence[RunRecord]) -> Section:
         "Curves are means over seeds, as far as every seed was trained; bands leave out the "
         "tenth of the seeds at either end.",
     )
-    blocks = tuple(comparison_block(rows, number) for number, rows in enumerate(groups, 1))
+    blocks = tuple(
+        comparison_block(rows, decided, number)
+        for number, (rows, decided) in enumerate(
+            zip(groups, decide_groups(groups), strict=True), 1
+        )
+    )
     return Section("curves", "Seeds and learning curves", words, blocks=blocks)
 
 
@@ -209,8 +215,10 @@ READING: Final = (
     f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
     f"small difference a sure one: look at its size, too. The pictures of a table share one "
     f"scale; an arrow means further out.",
-    f"Dr against another row: paired by seed, t-tests corrected by Holm's method at "
-    f"{100 * LEVEL:.0f} % within each family, with a sign-flip test as a check.",
+    f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
+    f"rows have, corrected by Holm's method over the family of comparisons that stand together "
+    f"(these two gates, in all settings), lies below {LEVEL}. Intervals are not corrected, and "
+    f"may leave out zero where nothing is sure. A sign-flip test is a check.",
 )
 
 

@@ -13,7 +13,7 @@ from html import escape
 
 import numpy as np
 
-from drgcn.studies.comparison import Gain
+from drgcn.stats import Interval
 
 WIDTH, HEIGHT = 340.0, 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 10.0, 24.0, 38.0
@@ -169,7 +169,7 @@ _WIDTH, _HEIGHT, _EDGE = 150.0, 20.0, 6.0
 _MANY, _SHARE = 12, 0.8
 
 
-def interval_pictures(intervals: Sequence[Gain | None]) -> list[str]:
+def interval_pictures(intervals: Sequence[Interval | None]) -> list[str]:
     """One SVG for each interval, zero in the middle; empty where there is none."""
     known = [one for one in intervals if one is not None and math.isfinite(one.low)]
     ends = [max(abs(one.low), abs(one.high)) for one in known]
@@ -177,7 +177,7 @@ def interval_pictures(intervals: Sequence[Gain | None]) -> list[str]:
     return [_picture(one, reach or 1.0) if one in known else "" for one in intervals]
 
 
-def _picture(one: Gain | None, reach: float) -> str:
+def _picture(one: Interval | None, reach: float) -> str:
     assert one is not None
     middle, scale = _WIDTH / 2, (_WIDTH / 2 - _EDGE) / reach
 

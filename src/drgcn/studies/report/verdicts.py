@@ -11,11 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-import numpy as np
-from scipy import stats
-
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.comparison import Gain, mean_interval
+from drgcn.stats import Interval, Summary, printed_difference
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
@@ -149,41 +146,6 @@ def _family(record: RunRecord) -> str:
 PAPER_RUNS: Final = 20
 
 
-def printed_difference(
-    values: Sequence[float], mean: float, std: float | None, runs: int = PAPER_RUNS
-) -> Gain:
-    """Our mean less the printed one, with a 95 % interval.
-
-    With a printed deviation it is Welch's interval, which lets both sides have a spread of their
-    own. Without one the printed number is taken as it stands, and only ours vary.
-
-    Args:
-        values: Our values, one for each seed.
-        mean: The printed mean.
-        std: The printed standard deviation over runs.
-        runs: How many runs the printed numbers are of.
-
-    Example:
-        >>> print(printed_difference([86.1, 86.5, 86.3], 86.0, None))
-        +0.30 [-0.20, +0.80]
-    """
-    if std is None or len(values) < 2:
-        one = mean_interval(values)
-        return Gain(one.mean - mean, one.low - mean, one.high - mean)
-    ours, theirs = float(np.var(values, ddof=1)) / len(values), std**2 / runs
-    difference, square = float(np.mean(values)) - mean, ours + theirs
-    if square == 0:
-        return Gain(difference, difference, difference)
-    freedom = square**2 / (ours**2 / (len(values) - 1) + theirs**2 / (runs - 1))
-    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(square)
-    return Gain(difference, difference - half, difference + half)
-
-
-def within_rounding(difference: float, decimals: int) -> bool:
-    """Whether a difference is lost when a mean is printed with so many digits after the point."""
-    return abs(difference) <= 0.5 * 10**-decimals + 1e-9
-
-
 Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
@@ -202,7 +164,7 @@ class CellVerdict:
 
     cell: TableCell
     values: tuple[float, ...]
-    difference: Gain | None
+    difference: Interval | None
     verdict: Verdict
     reason: str = ""
 
@@ -219,11 +181,7 @@ def judge_table(table: PaperTable, rows: CellRows) -> list[CellVerdict]:
 
 
 def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
-    """One cell.
-
-    A number is reproduced if the 95 % interval of the difference holds zero, or if the
-    difference is smaller than what printing so few digits leaves out.
-    """
+    """One cell: by :func:`judge_number`, where the numbers can be compared."""
     if cell.quantity == "count":
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
@@ -232,13 +190,35 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     if cell.printed is None:
         return CellVerdict(cell, values, None, "none printed")
-    difference = printed_difference(values, cell.printed.mean, cell.printed.std)
+    printed = cell.printed
+    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
     if reason := _incomparable(cell, row, values):
         return CellVerdict(cell, values, difference, "not comparable", reason)
-    alike = within_rounding(difference.mean, cell.printed.decimals)
-    if alike or difference.low <= 0 <= difference.high:
-        return CellVerdict(cell, values, difference, "reproduced")
-    return CellVerdict(cell, values, difference, "above" if difference.mean > 0 else "below")
+    return CellVerdict(cell, values, difference, verdict)
+
+
+def judge_number(
+    values: Sequence[float], mean: float, std: float | None, decimals: int
+) -> tuple[Interval, Verdict]:
+    """Return our difference from a printed number, and whether the number is reproduced.
+
+    It is reproduced if the 95 % interval of the difference holds zero, or if the difference is
+    lost when a mean is printed with so few digits; else ours lies above or below. One value, or
+    one that is no number, is not comparable.
+
+    Args:
+        values: Our values, one for each seed.
+        mean: The printed mean.
+        std: The printed standard deviation over :data:`PAPER_RUNS` runs; ``None`` if none is.
+        decimals: Printed digits after the point.
+    """
+    difference = printed_difference(values, mean, std, PAPER_RUNS)
+    if not math.isfinite(difference.low):
+        return difference, "not comparable"
+    lost_in_rounding = abs(difference.mean) <= 0.5 * 10**-decimals + 1e-9
+    if lost_in_rounding or not difference.excludes_zero:
+        return difference, "reproduced"
+    return difference, "above" if difference.mean > 0 else "below"
 
 
 def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
@@ -248,7 +228,7 @@ def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerd
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     over = count - cell.printed.mean
     verdict: Verdict = "reproduced" if over == 0 else "above" if over > 0 else "below"
-    return CellVerdict(cell, (float(count),), Gain(over, over, over), verdict)
+    return CellVerdict(cell, (float(count),), Interval(over, over, over), verdict)
 
 
 def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
@@ -344,7 +324,7 @@ class JudgedTable:
 
     def _own_table(self) -> TextTable:
         """A table of our own, with its rows and columns: nothing is printed to stand beside."""
-        ours = {(one.cell.row, one.cell.column): _mean_words(one.values, 2) for one in self.run}
+        ours = {(c.cell.row, c.cell.column): Summary.of(c.values).words(2) for c in self.run}
         rows = tuple(
             (row, *(ours.get((row, column), "") for column in self.table.columns))
             for row in self.table.rows
@@ -397,16 +377,11 @@ def _row(one: CellVerdict, marks: dict[str, str]) -> tuple[str, ...]:
     if cell.quantity == "count":
         ours, difference, seeds = f"{one.values[0]:,.0f}", "", ""
     else:
-        ours, seeds = _mean_words(one.values, digits), str(len(one.values))
+        ours, seeds = Summary.of(one.values).words(digits), str(len(one.values))
         difference = _difference_words(one)
     published = "" if printed is None else str(printed)
     mark = f" ({marks[cell.note]})" if cell.note else ""
     return (cell.row + mark, cell.column, published, ours, difference, seeds, one.words)
-
-
-def _mean_words(values: Sequence[float], digits: int) -> str:
-    mean = f"{np.mean(values):.{digits}f}"
-    return mean + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
 
 
 def _difference_words(one: CellVerdict) -> str:
