@@ -152,7 +152,7 @@ class RankOptions:
 
     @property
     def launched(self) -> bool:
-        """Whether this process starts others instead of training itself."""
+        """True if this process starts others instead of training itself."""
         return self.workers > 1 or self.ray_address is not None
 
 

@@ -103,7 +103,7 @@ def train_rank(config: dict[str, Any]) -> None:
 
 
 def is_finished(out: Path) -> bool:
-    """Whether a run was written to the end."""
+    """True if a run was written to the end."""
     return (out / SETTINGS).exists()
 
 
