@@ -1,4 +1,4 @@
-"""The group of ranks that some launcher has started, and what its ranks tell each other."""
+"""Communication in the group of ranks that a launcher has started."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from drgcn.recommend.model.exchange import Exchange
 
 _TOGETHER = 1 << 20  # numbers; gradients up to this size travel in one message
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class GroupExchange(Exchange):
@@ -76,8 +77,8 @@ class GroupExchange(Exchange):
         """The mean over ranks, without a gradient."""
         return _summed(x, self.group) / self.size
 
-    def everybodys(self, value: Any) -> list[Any]:
-        """A small plain value of every rank, in their order."""
+    def gather_values(self, value: Any) -> list[Any]:
+        """Return a small plain value of every rank, in their order."""
         found: list[Any] = [None] * self.size
         dist.all_gather_object(found, value, group=self.group)
         return found
@@ -89,7 +90,7 @@ class GroupExchange(Exchange):
             what: What it is, for the message.
             value: A small plain value that tells it.
         """
-        found = self.everybodys(value)
+        found = self.gather_values(value)
         others = [rank for rank, its in enumerate(found) if its != found[0]]
         if others:
             raise InputError(
@@ -99,7 +100,7 @@ class GroupExchange(Exchange):
             )
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks are here."""
         dist.barrier(group=self.group)
 
     def _expect_same_weights(self, weights: Sequence[Tensor]) -> None:
@@ -145,9 +146,6 @@ def _gathered(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     found = x.new_empty((dist.get_world_size(group), *x.shape))
     dist.all_gather(list(found), x.detach().contiguous(), group=group)
     return found.flatten(0, 1)
-
-
-_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @contextmanager

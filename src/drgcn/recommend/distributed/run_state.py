@@ -19,6 +19,8 @@ from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.distributed.group import GroupExchange
 
 ATTEMPTS = "attempts.jsonl"
+Parts = tuple[ClickGraph, ClickGraph | None]
+_GRAPH, _TARGETS = "graph", "targets"
 
 
 def note_attempt(folder: Path, checkpoint: Path, exchange: GroupExchange) -> None:
@@ -29,7 +31,7 @@ def note_attempt(folder: Path, checkpoint: Path, exchange: GroupExchange) -> Non
         checkpoint: The run's checkpoint, if there is one yet.
         exchange: The other ranks.
     """
-    ranks = exchange.everybodys(_whereabouts())
+    ranks = exchange.gather_values(_location())
     if exchange.rank:
         return
     line = json.dumps({"step": saved_step(checkpoint), "ranks": ranks})
@@ -55,16 +57,12 @@ def saved_step(checkpoint: Path) -> int:
         return 0
 
 
-def _whereabouts() -> dict[str, Any]:
+def _location() -> dict[str, Any]:
     found: dict[str, Any] = {"host": platform.node(), "pid": os.getpid()}
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         found["ray_node"] = ray.get_runtime_context().get_node_id()
     return found
-
-
-Parts = tuple[ClickGraph, ClickGraph | None]
-_GRAPH, _TARGETS = "graph", "targets"
 
 
 def shared_clicks(make: Callable[[], Parts], folder: Path, exchange: GroupExchange) -> Parts:
@@ -88,7 +86,7 @@ def shared_clicks(make: Callable[[], Parts], folder: Path, exchange: GroupExchan
             _write(make(), folder)
         except InputError as error:
             refused = str(error)
-    refused = exchange.everybodys(refused)[0]
+    refused = exchange.gather_values(refused)[0]
     if refused:
         raise InputError(refused)
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""New models for a set of clicks, and a trained one as a folder."""
+"""Read and write the folder of a training run."""
 
 from __future__ import annotations
 
@@ -6,52 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.data import ClickData
-from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import AttributeSummary
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
-from drgcn.streams import stream_key
-
-
-def build_sage(
-    data: ClickData, graph: ClickGraph | None = None, seed: int = 0, **options: Any
-) -> ClickSAGE:
-    """The model with statistics of the attributes of nodes that occur in the training clicks.
-
-    Args:
-        data: Attributes, and clicks if no graph is given.
-        graph: The training clicks.
-        seed: Of the weights; torch's own generator is left as it was.
-        options: Arguments of :class:`ClickSAGE`.
-    """
-    graph = data.graph if graph is None else graph
-    users = AttributeSummary.of(data.users, graph.num_users, graph.by_user.degree > 0)
-    items = AttributeSummary.of(data.items, graph.num_items, graph.by_item.degree > 0)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_key(seed, "initialisation"))
-        return ClickSAGE(users, items, **options)
-
-
-def build_lightgcn(graph: ClickGraph, seed: int = 0, **options: Any) -> LightGCN:
-    """The model for the users and items of a graph.
-
-    Args:
-        graph: The training clicks.
-        seed: Of the embeddings.
-        options: Arguments of :class:`LightGCN`.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_key(seed, "initialisation"))
-        return LightGCN(graph.num_users, graph.num_items, **options)
-
 
 WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
 HISTORY, RECORD = "history.json", "record.json"
@@ -66,12 +29,12 @@ def save_run(
     losses: Tensor,
     record: dict[str, Any],
 ) -> Path:
-    """Writes a run. Settings come last: a folder that has them is complete.
+    """Write a run. Settings come last: a folder that has them is complete.
 
     Args:
-        folder: Where to.
+        folder: Folder to write.
         model: The trained model.
-        settings: How it was trained, on what.
+        settings: Data and settings of the training.
         losses: Loss of every step; at most a thousand means of them are kept.
         record: Versions, hardware, hash of the data, seconds.
     """
@@ -93,13 +56,13 @@ def save_run(
 
 
 def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
-    """The model of a folder that :func:`save_run` wrote, ready to embed, and its settings."""
+    """Return the model that :func:`save_run` wrote, ready to embed, and its settings."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"Expected a run at {folder}; there is no such folder. Check the path.")
     try:
         facts = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        model = build(facts["model"])
+        model = from_description(facts["model"])
         model.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise InputError(
@@ -110,7 +73,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
-    """What :func:`build` needs to make such a model."""
+    """Return the plain values that :func:`from_description` makes such a model of."""
     if isinstance(model, LightGCN):
         return {"kind": "lightgcn", **model.settings}
     return {
@@ -121,8 +84,8 @@ def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
     }
 
 
-def build(description: dict[str, Any]) -> ClickSAGE | LightGCN:
-    """A model as :func:`describe` described it, with fresh weights."""
+def from_description(description: dict[str, Any]) -> ClickSAGE | LightGCN:
+    """Build a model from what :func:`describe` returned, with arbitrary weights."""
     options = dict(description)
     kind = options.pop("kind")
     if kind == "lightgcn":

@@ -11,6 +11,9 @@ from drgcn.errors import InputError
 
 NARROWEST = 16  #: columns that a tensor core takes at least
 WIDEST = 256  #: columns of the widest vectors that the kernel takes
+_ROWS = 2**18  # rounded at a time
+_LARGEST = 2.0**60  # whose square is far from the largest float
+_ALIKE = 2.0**-18  # halves of squared norms that differ by less count as one number
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Tiling:
 
     @classmethod
     def default(cls, dim: int, cuda: bool, exact_products: bool) -> Tiling:
-        """What serves well for vectors of this width.
+        """Default tiling for vectors of this width.
 
         Args:
             dim: Columns of the vectors.
@@ -88,9 +91,6 @@ class Tiling:
     def chunk_blocks(self) -> int:
         """Blocks of a chunk."""
         return self.chunk_items // self.block
-
-
-_ROWS = 2**18  # rounded at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +151,6 @@ def _square(x: Tensor) -> Tensor:
 def _root(square: Tensor) -> Tensor:
     """A root rounded up by more than sum and root can have lost."""
     return square.sqrt() * (1 + 2.0**-30) + 2.0**-120
-
-
-_LARGEST = 2.0**60  # whose square is far from the largest float
-_ALIKE = 2.0**-18  # halves of squared norms that differ by less count as one number
 
 
 @dataclass(frozen=True, eq=False)

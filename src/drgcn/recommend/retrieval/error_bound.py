@@ -1,4 +1,4 @@
-"""How far the numbers of the two stages can be from the true scores; derived in docs/retrieval.md.
+"""Bounds on the error of both stages of an exact search; derived in docs/retrieval.md.
 
 All bounds are in the unit of stage 1: a true score times the scales of query and items, and for
 ``"l2"`` of ``u.i - |i|^2 / 2``, which ranks items as the distance does.
@@ -76,7 +76,7 @@ class ErrorBound:
         return ErrorBound(*(part[rows] for part in parts))
 
     def ceiling(self, maxima: Tensor) -> Tensor:
-        """What no stage-2 number reaches beyond, for items with at most these stage-1 numbers."""
+        """Upper bound of stage-2 numbers, for items with at most these stage-1 numbers."""
         return maxima.double() + self.offset + self.stage_one + self.stage_two
 
     def floor(self, maxima: Tensor) -> Tensor:

@@ -18,6 +18,8 @@ from drgcn.errors import InputError
 FORMAT: Final = "drgcn recommendations"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
+_GROUP = 1 << 14  # rows read together: a few megabytes
+_WRITTEN = 1 << 18  # rows handed over at a time
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,6 @@ def file_facts(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}
-
-
-_GROUP = 1 << 14  # rows read together: a few megabytes
-_WRITTEN = 1 << 18  # rows handed over at a time
 
 
 def write_vectors(path: Path, ids: Any | None, vectors: Tensor) -> None:

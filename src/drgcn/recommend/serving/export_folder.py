@@ -48,7 +48,7 @@ class ColdUsers:
 
     @classmethod
     def open(cls, model: Path, attributes: Path) -> ColdUsers:
-        """What an export holds of the model and of the attributes of users."""
+        """Load the model and the attributes of users of an export."""
         loaded, _ = load_run(model)
         if not isinstance(loaded, ClickSAGE):
             raise InputError(f"Expected a SAGE model in {model}; found {type(loaded).__name__}.")
@@ -83,7 +83,7 @@ class ColdUsers:
 
 
 def _with_values(table: AttributeTable) -> AttributeTable:
-    """Where nobody kept the values behind codes, the codes are the values."""
+    """Return a table whose codes have values; where none were kept, the codes themselves."""
     import pyarrow as pa
 
     if table.category_values or not table.category_names:
@@ -159,7 +159,7 @@ class ExportFolder:
 
     @cached_property
     def seen(self) -> CSRGraph:
-        """What each user has clicked."""
+        """Items that each user has clicked."""
         if not self.manifest.seen:
             raise InputError(
                 f"Expected an export with clicks, to leave out what was seen; {self.folder} was "
@@ -175,7 +175,7 @@ class ExportFolder:
 
     @cached_property
     def cold_users(self) -> ColdUsers:
-        """What embeds users from attributes alone."""
+        """Encoder of users from attributes alone."""
         if not self.manifest.cold_users:
             raise InputError(
                 "Expected a model that knows users by attributes; this one knows them by their "

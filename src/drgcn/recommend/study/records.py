@@ -22,7 +22,7 @@ _MOST_USERS = 300_000  # whose values a record holds, a byte or two each
 
 @dataclass(frozen=True)
 class StudyRecord(Record):
-    """What a run came to, with all that is needed to judge and repeat it.
+    """Result of a run, with all that is needed to judge and repeat it.
 
     Attributes:
         settings: What was run.
@@ -62,7 +62,7 @@ class StudyRecord(Record):
 
     @property
     def identity(self) -> str:
-        """The run on this very data, whoever ran it where."""
+        """Hash of settings, data and purpose, independent of machine and time."""
         return identity(self.settings, self.data["content_hash"], self.purpose)
 
     @property
@@ -127,5 +127,5 @@ def packed(values: np.ndarray) -> str:
 
 
 def unpacked(text: str) -> np.ndarray:
-    """What :func:`packed` wrote."""
+    """Read what :func:`packed` returned."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f4").astype(np.float64)

@@ -1,4 +1,4 @@
-"""Settings of a study: all that decides a run beside the data, and recipes of published sets.
+"""Settings of a study, and recipes of published sets.
 
 Nothing here was chosen by looking at a gate. Limits are such that training stops by patience: a
 run takes seconds to two minutes on one H200, and with MovieLens-100k a minute on one CPU core.
@@ -11,16 +11,96 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from drgcn.errors import InputError
+from drgcn.recommend.model.build import Gate, ModelName, ModelOptions
 from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
 from drgcn.recommend.model.sampling import Draw
 
-ModelName = Literal["sage", "lightgcn"]
-Gate = Literal["none", "constant", "static", "dr"]
 Protocol = Literal["kept", "refit", "fixed"]
 Split = Literal["time", "official"]
 _CHOICES = {"model": ModelName, "gate": Gate, "protocol": Protocol, "split": Split}
 GATES: tuple[Gate, ...] = get_args(Gate)
+_SAGE: Final[dict[str, dict[str, Any]]] = {
+    # No attributes: every user and every item has an embedding of its own.
+    "gowalla": {
+        "split": "official",
+        "n": (20,),
+        "batch_size": 8192,
+        "epochs_max": 80.0,
+        "every": 2.0,
+        "patience": 5,
+    },
+    "amazon-book": {
+        "split": "official",
+        "n": (20,),
+        "batch_size": 8192,
+        "epochs_max": 60.0,
+        "every": 2.0,
+        "patience": 5,
+    },
+    # Genres and years do not tell films apart, so films have embeddings of their own beside them.
+    # Users have none: most of those in the test are new.
+    "movielens-100k": {
+        "split": "time",
+        "days": 30,
+        "n": (20, 50),
+        "batch_size": 1024,
+        "negatives": 256,
+        "item_ids": 16,
+        "fan_outs": (5, 3),
+        "epochs_max": 60.0,
+        "every": 0.25,
+        "patience": 20,
+    },
+    "movielens-1m": {
+        "split": "official",
+        "n": (20, 50),
+        "batch_size": 4096,
+        "item_ids": 16,
+        "epochs_max": 300.0,
+        "every": 2.0,
+        "patience": 8,
+    },
+    # The paper's protocol on made-up clicks: the next day, top 50, seen items stay.
+    "astar": {
+        "split": "time",
+        "days": 1,
+        "n": (50,),
+        "exclude_seen": False,
+        "batch_size": 8192,
+        "epochs_max": 8.0,
+        "every": 0.5,
+        "patience": 3,
+        "valid_users": 200_000,
+    },
+}
+# As its authors train it, on all of their sets.
+_LIGHTGCN: Final[dict[str, Any]] = {
+    "model": "lightgcn",
+    "protocol": "fixed",
+    "layers": 3,
+    "channels": 64,
+    "lr": 1e-3,
+    "weight_decay": 1e-4,
+    "batch_size": 2048,
+    "loss": "bpr",
+    "draw": "users",
+    "epochs_max": 1000.0,
+    "every": 20.0,
+    "patience": 5,
+    "temperature": 1.0,
+    "normalize": False,
+}
+# A softmax over a batch sees thousands of items a step where BPR sees one: far fewer epochs.
+_SOFTMAX: Final[dict[str, Any]] = {
+    "loss": "softmax",
+    "draw": "clicks",
+    "epochs_max": 100.0,
+    "every": 2.0,
+    "temperature": 0.2,
+    "normalize": True,
+    "protocol": "refit",
+}
 
 
 @dataclass(frozen=True)
@@ -118,8 +198,23 @@ class StudySettings:
             )
         self.training(1)  # which checks the rest
 
+    def model_options(self) -> ModelOptions:
+        """Options of the model that is trained."""
+        return ModelOptions(
+            model=self.model,
+            gate=self.gate,
+            seed=self.seed,
+            channels=self.channels,
+            layers=self.layers,
+            fan_outs=self.fan_outs,
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            temperature=self.temperature,
+            normalize=self.normalize,
+        )
+
     def training(self, steps: int) -> TrainSettings:
-        """How a model is trained for so many steps."""
+        """Settings of a training of so many steps."""
         return TrainSettings(
             seed=self.seed,
             steps=steps,
@@ -147,51 +242,10 @@ class StudySettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> StudySettings:
-        """What :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` returned."""
         lists = ("n", "fan_outs")
         own: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in values.items()}
         return cls(**own)
-
-
-_SAGE: Final[dict[str, dict[str, Any]]] = {
-    # No attributes: every user and every item has an embedding of its own.
-    "gowalla": {
-        **{"split": "official", "n": (20,), "batch_size": 8192},
-        **{"epochs_max": 80.0, "every": 2.0, "patience": 5},
-    },
-    "amazon-book": {
-        **{"split": "official", "n": (20,), "batch_size": 8192},
-        **{"epochs_max": 60.0, "every": 2.0, "patience": 5},
-    },
-    # Genres and years do not tell films apart, so films have embeddings of their own beside them.
-    # Users have none: most of those in the test are new.
-    "movielens-100k": {
-        **{"split": "time", "days": 30, "n": (20, 50), "batch_size": 1024, "negatives": 256},
-        **{"item_ids": 16, "fan_outs": (5, 3)},
-        **{"epochs_max": 60.0, "every": 0.25, "patience": 20},
-    },
-    "movielens-1m": {
-        **{"split": "official", "n": (20, 50), "batch_size": 4096, "item_ids": 16},
-        **{"epochs_max": 300.0, "every": 2.0, "patience": 8},
-    },
-    # The paper's protocol on made-up clicks: the next day, top 50, seen items stay.
-    "astar": {
-        **{"split": "time", "days": 1, "n": (50,), "exclude_seen": False, "batch_size": 8192},
-        **{"epochs_max": 8.0, "every": 0.5, "patience": 3, "valid_users": 200_000},
-    },
-}
-# As its authors train it, on all of their sets.
-_LIGHTGCN: Final[dict[str, Any]] = {
-    **{"model": "lightgcn", "protocol": "fixed", "layers": 3, "channels": 64, "lr": 1e-3},
-    **{"weight_decay": 1e-4, "batch_size": 2048, "loss": "bpr", "draw": "users"},
-    **{"epochs_max": 1000.0, "every": 20.0, "patience": 5, "temperature": 1.0},
-    **{"normalize": False},
-}
-# A softmax over a batch sees thousands of items a step where BPR sees one: far fewer epochs.
-_SOFTMAX: Final[dict[str, Any]] = {
-    **{"loss": "softmax", "draw": "clicks", "epochs_max": 100.0, "every": 2.0},
-    **{"temperature": 0.2, "normalize": True, "protocol": "refit"},
-}
 
 
 def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> StudySettings:

@@ -1,4 +1,4 @@
-"""Gates that were run alike, compared seed by seed, and the tables of it."""
+"""Compare gates over paired seeds, and tables of the comparison."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _LEAST_USERS = 1
 
 
 def title(found: GateComparison) -> str:
-    """What was compared, in a line."""
+    """Title of a comparison: data, model, split and protocol."""
     one = found.any
     s = one.settings
     loss = "" if s.loss == "softmax" else f", {s.loss.upper()}"

@@ -1,12 +1,14 @@
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from drgcn.errors import InputError
+from drgcn.recommend.model.build import attribute_summaries, initial_weights
 from drgcn.recommend.model.embedding import embed_all, embed_cold, freeze
 from drgcn.recommend.model.encoder import AttributeSummary, encode_means
-from drgcn.recommend.model.run_folder import build_sage
 from drgcn.recommend.model.sage import ClickSAGE, SAGELayer
 from drgcn.recommend.model.sampling import ClickTree, other
 
@@ -24,7 +26,8 @@ def _double():
 
 def model_for(clicks, gate=None, **options):
     options = {"hidden_channels": 12, "out_channels": 6, "fan_outs": (4, 3), **options}
-    model = build_sage(clicks, gate=gate, **options)
+    with initial_weights(0):
+        model = ClickSAGE(*attribute_summaries(clicks, clicks.graph), gate=gate, **options)
     with torch.no_grad():  # zeros and halves would hide mistakes
         for layer in model.sage_layers:
             for side in ("user", "item"):
@@ -136,8 +139,9 @@ def drawn_trees(clicks, fan_outs, roots=9, mask=True):
     ]
 
 
-@pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("fan_outs", [(3,), (4, 3), (2, 2, 2)])
+@pytest.mark.parametrize(
+    ("gate", "fan_outs"), [*((gate, (4, 3)) for gate in GATES), ("dr", (3,)), ("dr", (2, 2, 2))]
+)
 def test_gates_after_the_mean_in_the_weights_equal_gates_on_every_vector(gate, fan_outs):
     clicks = data()
     model = model_for(clicks, gate, fan_outs=fan_outs, item_id_channels=5)
@@ -296,8 +300,6 @@ def test_cold_nodes_are_embedded_by_attributes_alone():
 
 @pytest.mark.parametrize("gate", [None, "dr"])
 def test_pieces_and_large_fan_outs_approach_the_exact_embeddings(monkeypatch, gate):
-    import importlib
-
     module = importlib.import_module("drgcn.recommend.model.embedding")
     clicks = data()
     model = model_for(clicks, gate).eval()
@@ -316,6 +318,20 @@ def test_pieces_and_large_fan_outs_approach_the_exact_embeddings(monkeypatch, ga
     torch.testing.assert_close(half[0].double(), exact[0], atol=2e-2, rtol=0)
 
 
+def test_fan_outs_of_embeddings_go_from_the_roots_on(monkeypatch):
+    module = importlib.import_module("drgcn.recommend.model.embedding")
+    counts, draw = [], module.draw_systematic
+
+    def watched(rows, nodes, count, *arguments, **options):
+        counts.append(count)
+        return draw(rows, nodes, count, *arguments, **options)
+
+    monkeypatch.setattr(module, "draw_systematic", watched)
+    clicks = data()
+    embed_all(model_for(clicks).eval(), clicks, clicks.graph, fan_outs=(5, 3))
+    assert counts == [3, 3, 5, 5]  # the first layer, of users and items, is farthest from roots
+
+
 def test_unfrozen_dr_and_other_bad_input_are_refused():
     clicks = data()
     model = model_for(clicks, "dr")
@@ -330,6 +346,6 @@ def test_unfrozen_dr_and_other_bad_input_are_refused():
     with pytest.raises(InputError, match="gate to be one of"):
         SAGELayer({"user": 3, "item": 3}, 4, "sigmoid")
     with pytest.raises(InputError, match="fan-outs"):
-        build_sage(clicks, fan_outs=())
+        model_for(clicks, fan_outs=())
     with pytest.raises(InputError, match="temperature"):
-        build_sage(clicks, temperature=0)
+        model_for(clicks, temperature=0)

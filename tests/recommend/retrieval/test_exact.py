@@ -20,6 +20,9 @@ FOLDED = Tiling(users=16, items=16, chunk=8, fold=8, columns=1)
 REDUCED = Tiling(users=16, items=64, chunk=2, fold=1, columns=16)
 MIXED = Tiling(users=16, items=32, chunk=4, fold=2, columns=4, dtype="bfloat16")
 TILINGS = (None, FOLDED, REDUCED, MIXED)
+WAYS = pytest.mark.parametrize(
+    ("tiling", "metric"), [*((tiling, "ip") for tiling in TILINGS), (None, "l2"), (MIXED, "l2")]
+)
 
 
 def unit(*shape):
@@ -49,12 +52,11 @@ def test_the_reference_sums_as_it_says():
     np.testing.assert_allclose(table, exact.numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
-@pytest.mark.parametrize("number", [1, 127, 2048, 4099])
-def test_equals_brute_force(number, tiling, metric):
-    check(unit(17, 20), unit(number, 20), 10, metric, tiling)
-    check(torch.randn(17, 20), 3 * torch.randn(number, 20), 10, metric, tiling)
+@WAYS
+def test_equals_brute_force(tiling, metric):
+    for number in (1, 127, 2048, 4099):
+        check(unit(17, 20), unit(number, 20), 10, metric, tiling)
+        check(torch.randn(17, 20), 3 * torch.randn(number, 20), 10, metric, tiling)
 
 
 @pytest.mark.parametrize("tiling", TILINGS)
@@ -71,8 +73,7 @@ def test_n_beyond_the_number_of_items(metric):
     assert (top.scores[:, 7:] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
+@WAYS
 def test_near_ties_that_rounding_cannot_tell_apart(tiling, metric):
     # One direction with 32-bit noise: rounded to 16 bits nearly all items are the same vector.
     items = unit(1, 20) + 1e-6 * torch.randn(4000, 20)
@@ -91,8 +92,7 @@ def test_without_its_certificate_the_search_would_err(monkeypatch):
         check(queries, items, 30, tiling=MIXED)
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
+@WAYS
 def test_duplicates_come_out_by_id(tiling, metric):
     items = unit(30, 12).repeat(100, 1)  # every item a hundred times
     top = check(unit(9, 12), items, 40, metric, tiling)
@@ -101,8 +101,7 @@ def test_duplicates_come_out_by_id(tiling, metric):
     check(unit(9, 12), shuffled, 40, metric, tiling)
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
+@WAYS
 def test_vectors_of_zeros(tiling, metric):
     queries, items = unit(12, 16), unit(3000, 16)
     queries[::3] = 0
@@ -117,8 +116,7 @@ def test_queries_of_zeros_do_not_scan_all_items():
     assert top.scanned == 0
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
+@WAYS
 def test_scales_far_apart(tiling, metric):
     queries = unit(12, 16) * 10.0 ** torch.arange(-6, 6)[:, None]
     items = unit(3000, 16) * 10.0 ** torch.linspace(-3, 3, 3000)[:, None]
@@ -132,8 +130,7 @@ def test_all_scores_negative():
     check(queries, items, 10, tiling=MIXED)
 
 
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("tiling", TILINGS)
+@WAYS
 def test_excluded_items(tiling, metric):
     queries, items = unit(12, 16), unit(3000, 16)
     best = ranked(queries, items, 600, metric)[1].tolist()
@@ -202,9 +199,10 @@ def test_products_that_may_be_rounded_are_not_trusted():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-@pytest.mark.parametrize("dim", [20, 64, 300])
-@pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.parametrize(
+    ("scale", "dim", "metric"),
+    [(1.0, 20, "ip"), (1.0, 64, "ip"), (1.0, 300, "ip"), (3.0, 64, "ip"), (3.0, 300, "l2")],
+)
 def test_on_cuda(scale, dim, metric):
     queries, items = unit(300, dim).cuda(), unit(50_001, dim).cuda()
     items[::7] *= scale

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.run_folder import load_run
 
-from .clicks import data, graph
+from ..recommend.model.clicks import data, graph
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def test_a_run_writes_weights_settings_history_and_record(folder, tmp_path):
     assert "holds one already" in str(again.exception)
 
 
-@pytest.mark.parametrize("gate", ["none", "static", "constant"])
+@pytest.mark.parametrize("gate", ["none", "static"])
 def test_controls_and_temporal_targets(folder, tmp_path, gate):
     out = tmp_path / gate
     succeed(folder, "--out", out, *SMALL, "--gate", gate, "--targets", "last-day", "--day", 3)
@@ -90,3 +92,14 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
         assert words in str(done.exception)
     done = run(tmp_path / "nowhere", "--out", tmp_path / "run")
     assert isinstance(done.exception, InputError)
+
+
+def test_training_needs_no_search_for_settings():
+    program = (
+        "import sys\n"
+        "sys.modules['optuna'] = None\n"
+        "import drgcn.cli\n"
+        "import drgcn.cli.recommend.train_ranks\n"
+        "assert not [name for name in sys.modules if name.startswith('drgcn.studies')]\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

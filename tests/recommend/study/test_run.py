@@ -5,11 +5,11 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph
-from drgcn.recommend.model import embed_all, train
+from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
-from drgcn.recommend.study import StudySettings, ThreeParts
+from drgcn.recommend.study import EvaluationSplit, StudySettings
 from drgcn.recommend.study.records import StudyRecord, unpacked
-from drgcn.recommend.study.run import StudyRun, build_model
+from drgcn.recommend.study.run import StudyRun
 
 from .small import SMALL, official, settled, timed
 
@@ -18,7 +18,9 @@ CPU = torch.device("cpu")
 
 def run(data, settings, **options):
     by_time = settings.split == "time"
-    parts = ThreeParts.by_time(data, settings.days) if by_time else ThreeParts.official(data)
+    parts = (
+        EvaluationSplit.by_time(data, settings.days) if by_time else EvaluationSplit.official(data)
+    )
     return StudyRun(data, parts, settings, CPU, **options)
 
 
@@ -64,18 +66,6 @@ def test_poison_in_validation_is_noticed():
     assert run(data, later).chosen()[1].history != plateau.history
 
 
-@pytest.mark.parametrize("gate", ["constant", "static", "dr"])
-def test_gates_of_a_seed_begin_alike(gate):
-    data = timed()
-    plain = build_model(data, data.graph, SMALL).state_dict()
-    gated = build_model(data, data.graph, replace(SMALL, gate=gate)).state_dict()
-    assert plain.keys() <= gated.keys()
-    for name, value in plain.items():
-        assert torch.equal(value, gated[name]), name
-    other = build_model(data, data.graph, replace(SMALL, seed=1)).state_dict()
-    assert not torch.equal(plain["layers.0.own.user"], other["layers.0.own.user"])
-
-
 def test_kept_weights_are_asked_with_all_clicks_before_the_test():
     one = run(timed(), SMALL)
     record = one.record({})
@@ -96,7 +86,7 @@ def test_pieces_are_one_training():
     settings = replace(SMALL, gate="dr", patience=100)
     one = run(timed(), settings)
     graph = one.parts.validation.train
-    whole = build_model(one.data, graph, settings)
+    whole = build_model(one.data, graph, settings.model_options())
     steps = settings.steps(settings.epochs_max, graph.num_clicks)
     train(whole, one.data, graph, settings.training(steps))
     model, plateau = run(timed(), replace(settings, every=settings.epochs_max)).chosen()
@@ -117,7 +107,7 @@ def test_refit_trains_anew_on_all_clicks_for_as_many_epochs():
     before, after = one.parts.validation.train.num_clicks, one.parts.test.train.num_clicks
     assert record.trained_steps == round(record.choice["best_step"] * after / before)
     graph = one.parts.test.train
-    model = build_model(one.data, graph, settings)
+    model = build_model(one.data, graph, settings.model_options())
     train(model, one.data, graph, settings.training(record.trained_steps))
     vectors = embed_all(model, one.data, graph)
     assert record.test["5"] == evaluate(*vectors, one.parts.test, 5, exclude_seen=True).to_dict()
@@ -168,16 +158,13 @@ def test_records_come_back_as_they_were(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [record.file_name]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+def test_settings_that_mean_nothing_are_refused():
+    for change, words in [
         ({"gate": "half"}, "Expected gate"),
         ({"model": "lightgcn", "gate": "dr"}, "no gate for lightgcn"),
         ({"n": ()}, "at least one item"),
         ({"patience": 0}, "above zero"),
         ({"lr": 0.0}, "lr above zero"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(change, words):
-    with pytest.raises(InputError, match=words):
-        replace(SMALL, **change)
+    ]:
+        with pytest.raises(InputError, match=words):
+            replace(SMALL, **change)
