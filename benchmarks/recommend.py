@@ -22,9 +22,9 @@ from measuring import write_csv
 
 from drgcn.recommend.clicks import ClickData, ClickSplit
 from drgcn.recommend.model import ClickSAGE, ModelOptions, build_model, embed_all
-from drgcn.recommend.model.build import Gate
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.objectives import SAGEObjective, TrainSettings
+from drgcn.recommend.model.run_folder import Gate
 from drgcn.recommend.model.sampling import Positives
 from drgcn.recommend.model.training import ClickTrainer
 from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, exact_top

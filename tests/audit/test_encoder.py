@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from drgcn.audit.encoder import encode_texts, mean_over_tokens, split_sentences
+from drgcn.audit.texts import encode_texts, mean_over_tokens, split_sentences
 from drgcn.errors import InputError
 from tests.reference import texts as reference
 

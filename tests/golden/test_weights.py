@@ -24,7 +24,7 @@ from drgcn.baselines.base import Baseline, SeenGraph, seeded
 from drgcn.baselines.planetoid import PlanetoidNet
 from drgcn.nn import GCN
 from drgcn.recommend.model import ClickSAGE, LightGCN, TrainSettings, embed_all, train
-from drgcn.recommend.model.build import attribute_summaries, initial_weights
+from drgcn.recommend.model.run_folder import attribute_summaries, initial_weights
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.streams import stream_key
 from drgcn.training import fit

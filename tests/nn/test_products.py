@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
+from drgcn.nn.base import as_features, compress, gated_product, map_values, tall_product
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import as_features, compress, gated_product, map_values, tall_product
 
 from ..reference import layouts
 from .matrices import random_matrix
@@ -159,7 +159,7 @@ def test_equal_gates_of_all_graphs_are_one_gate(layout):
 # Tall products
 
 
-module = importlib.import_module("drgcn.nn.products")
+module = importlib.import_module("drgcn.nn.base")
 
 
 class OnDevice(torch.Tensor):

@@ -188,7 +188,7 @@ def _from_encoder(
     from rich.console import Console
     from rich.progress import Progress
 
-    from drgcn.audit.encoder import encode_texts
+    from drgcn.audit.texts import encode_texts
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("sentences", total=None)

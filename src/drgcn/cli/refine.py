@@ -101,8 +101,7 @@ def refine(
 
     Example: drgcn refine cora --out cora-refined
     """
-    from drgcn.audit.refining.folder import write_refined
-    from drgcn.audit.refining.refine import refine_until_stable
+    from drgcn.audit.refining.refine import refine_until_stable, write_refined
     from drgcn.data.features import read_matrix
 
     if out.exists():

@@ -32,8 +32,7 @@ def report(
     from drgcn.reporting.tables import write_latex
     from drgcn.studies.paper.page import paper_table_of, paper_tables
     from drgcn.studies.records import load_records
-    from drgcn.studies.report.contents import contents
-    from drgcn.studies.report.page import write_markdown, write_page
+    from drgcn.studies.report.contents import contents, write_markdown, write_page
     from drgcn.studies.report.verdicts import records_of_table
 
     pages = list(paper_tables().values()) if table is None else [paper_table_of(table)]

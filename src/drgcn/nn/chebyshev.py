@@ -16,6 +16,7 @@ from torch_geometric.nn.inits import glorot
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -23,9 +24,10 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 _LARGEST_DENSE = 256  # nodes up to which the exact eigenvalues of a dense matrix are fast

@@ -12,6 +12,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.kernels import triton_available, with_lanes
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -19,9 +20,9 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods
-from drgcn.nn.products import Features, gated_product
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 if triton_available():

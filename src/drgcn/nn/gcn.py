@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -18,9 +19,11 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
+    map_values,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, dropout, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -16,9 +17,10 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods
-from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 

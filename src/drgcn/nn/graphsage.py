@@ -14,16 +14,20 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.utils import remove_self_loops
 
 from drgcn.nn.base import (
+    Features,
     Layer,
     LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
+    as_features,
     check_rates,
     check_sizes,
+    compress,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import normalized_adjacency
-from drgcn.nn.products import Features, as_features, compress, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import CSRGraph, NeighborTree
 

@@ -15,16 +15,20 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     Layer,
     LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
+    as_features,
     check_rates,
     check_sizes,
+    compress,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import normalized_adjacency
-from drgcn.nn.products import Features, as_features, compress, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import (
     AdaptiveSampler,

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import zeros
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -19,10 +20,11 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 # Nodes with up to so many entries share the narrowest table; widths double from there.

@@ -14,9 +14,19 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
 from drgcn.errors import DrgcnWarning
-from drgcn.nn.base import FullBatchModel, Layer, LayerInput, Reweight, check_rates, check_sizes
+from drgcn.nn.base import (
+    Features,
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Reweight,
+    check_rates,
+    check_sizes,
+    dropout,
+    gated_product,
+    map_values,
+)
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, dropout, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 _SEGMENT_PENALTY = 1e-3

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -18,9 +19,10 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features, dropout, gated_product
 from drgcn.nn.sparse import SparseMatrix
 
 

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.insertion import reweighting_blocks
-from drgcn.nn.base import LayerInput
+from drgcn.nn.base import Features, LayerInput
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features
 from drgcn.nn.sparse import SparseMatrix
 from drgcn.stability import gate_saturation, stability_k
 

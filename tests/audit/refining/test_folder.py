@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drgcn.audit.refining import folder as refined_folder
-from drgcn.audit.refining.folder import write_refined
-from drgcn.audit.refining.refine import refine
+from drgcn.audit.refining import refine as refined_folder
+from drgcn.audit.refining.refine import refine, write_refined
 from drgcn.audit.texts import NodeTexts
 from drgcn.data import load
 from drgcn.errors import InputError

@@ -12,8 +12,7 @@ from torch_geometric.data import Data
 
 from drgcn.audit.duplicates import find_duplicates
 from drgcn.audit.duplicates.findings import similarity_finding
-from drgcn.audit.refining.folder import write_refined
-from drgcn.audit.refining.refine import refine, refine_until_stable
+from drgcn.audit.refining.refine import refine, refine_until_stable, write_refined
 from drgcn.data import load
 from drgcn.errors import InputError
 

@@ -3,7 +3,7 @@
 import torch
 
 from drgcn.recommend.clicks import AttributeTable, ClickData, ClickGraph
-from drgcn.recommend.model.build import ModelOptions, build_model
+from drgcn.recommend.model.run_folder import ModelOptions, build_model
 
 
 def table(nodes, generator, missing=True):

@@ -12,7 +12,8 @@ import drgcn.recommend.model
 import drgcn.recommend.study.run
 from drgcn.cli import app
 from drgcn.recommend.clicks import ClickData, ClickSplit
-from drgcn.recommend.model import ClickSAGE, LightGCN, ModelOptions, build, build_model
+from drgcn.recommend.model import ClickSAGE, LightGCN, ModelOptions, build_model
+from drgcn.recommend.model import run_folder as build
 
 from .clicks import data, graph
 

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.build import attribute_summaries, initial_weights
 from drgcn.recommend.model.embedding import embed_all, embed_cold, freeze
 from drgcn.recommend.model.encoder import AttributeSummary, encode_means
+from drgcn.recommend.model.run_folder import attribute_summaries, initial_weights
 from drgcn.recommend.model.sage import ClickSAGE, SAGELayer
 from drgcn.recommend.model.sampling import ClickTree, other
 

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.model.build import ModelOptions, build_model
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import load_run, save_run
+from drgcn.recommend.model.run_folder import ModelOptions, build_model, load_run, save_run
 from drgcn.recommend.model.sampling import ClickTree, Positives
 from drgcn.recommend.model.training import train
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval import ItemBlocks, Tiling, exact_top
-from drgcn.recommend.retrieval.error_bound import ErrorBound
+from drgcn.recommend.retrieval.blocks import ErrorBound
 from drgcn.recommend.retrieval.ranking import from_ranking_key
 from drgcn.sampling import CSRGraph
 

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.serving import export_files as vector_table
-from drgcn.recommend.serving.export_files import VectorTable, write_vectors
+from drgcn.recommend.serving import export_folder as vector_table
+from drgcn.recommend.serving.export_folder import VectorTable, write_vectors
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16])

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drgcn.recommend.study.records import StudyRecord, packed, unpacked
-from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, packed, unpacked
 from drgcn.recommend.study.tables import (
     PAIRS,
     comparisons,

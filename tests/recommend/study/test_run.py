@@ -8,8 +8,8 @@ from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.study import EvaluationSplit, StudySettings
-from drgcn.recommend.study.records import StudyRecord, unpacked
 from drgcn.recommend.study.run import StudyRun
+from drgcn.recommend.study.settings import StudyRecord, unpacked
 
 from .small import SMALL, official, settled, timed
 

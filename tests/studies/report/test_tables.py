@@ -9,7 +9,7 @@ from pictures import comparison_figure
 from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.published import published
 from drgcn.studies.report.comparisons import row_charts
-from drgcn.studies.report.page import write_report
+from drgcn.studies.report.contents import write_report
 from drgcn.studies.report.tables import (
     data_name,
     gate_groups,

@@ -19,9 +19,8 @@ from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.study.records import StudyRecord
     from drgcn.recommend.study.run import Look
-    from drgcn.recommend.study.settings import StudySettings
+    from drgcn.recommend.study.settings import StudyRecord, StudySettings
     from drgcn.reporting.tables import Table
 
 

@@ -12,8 +12,8 @@ from drgcn.cli.options import Gate
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from drgcn.recommend.model.build import ModelOptions
     from drgcn.recommend.model.objectives import TrainSettings
+    from drgcn.recommend.model.run_folder import ModelOptions
 
 
 class Model(StrEnum):
@@ -82,7 +82,7 @@ class TrainOptions:
 
     def model_options(self) -> ModelOptions:
         """Options of the model."""
-        from drgcn.recommend.model.build import ModelOptions
+        from drgcn.recommend.model.run_folder import ModelOptions
 
         return ModelOptions(
             model=self.model.value,

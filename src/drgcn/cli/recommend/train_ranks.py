@@ -21,8 +21,8 @@ from drgcn.cli.recommend.train_options import Model, RankOptions, TrainOptions
 from drgcn.cli.recommend.train_run import prepare, train_here
 from drgcn.errors import DrgcnError, InputError
 from drgcn.parent_death import die_with_parent
+from drgcn.recommend.distributed.group import read_attempts, saved_step
 from drgcn.recommend.distributed.launch import run_on_ray, run_with_torchrun
-from drgcn.recommend.distributed.run_state import read_attempts, saved_step
 from drgcn.recommend.model.run_folder import CHECKPOINT, SETTINGS
 
 _REFUSED = ".refused"  # file with the words of a rank that refused its input

@@ -21,9 +21,10 @@ from drgcn.cli.recommend.train_options import Targets, TrainOptions
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.distributed.group import GroupExchange, joined_ranks
-from drgcn.recommend.distributed.run_state import (
+from drgcn.recommend.distributed.group import (
     ATTEMPTS,
+    GroupExchange,
+    joined_ranks,
     note_attempt,
     read_attempts,
     remove_shared,

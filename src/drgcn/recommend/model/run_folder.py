@@ -1,20 +1,145 @@
-"""Read and write the folder of a training run."""
+"""Click models: built from options for a set of clicks, saved as a folder, and loaded."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import AttributeTable
+from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import AttributeSummary
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.streams import stream_key
+
+ModelName = Literal["sage", "lightgcn"]
+Gate = Literal["none", "constant", "static", "dr"]
+#: Rows of the largest table of user embeddings; where there are more users, they share rows.
+MOST_ID_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of a new click model.
+
+    Attributes:
+        model: SAGE on attributes, or LightGCN on ids.
+        gate: Gate in front of every layer of SAGE; LightGCN has none.
+        seed: Seed of the first weights.
+        channels: Width of hidden vectors and embeddings.
+        layers: Propagations of LightGCN.
+        fan_outs: Neighbours that SAGE draws at each level.
+        user_ids: Width of an embedding of the user in SAGE, 0 for none. (default: none if users
+            have attributes, else ``channels``)
+        item_ids: Width of an embedding of the item, likewise.
+        temperature: Divisor of scores. (default: the model's own)
+        normalize: Whether embeddings have length one. (default: the model's own)
+    """
+
+    model: ModelName = "sage"
+    gate: Gate = "none"
+    seed: int = 0
+    channels: int = 64
+    layers: int = 3
+    fan_outs: tuple[int, ...] = (10, 5)
+    user_ids: int | None = None
+    item_ids: int | None = None
+    temperature: float | None = None
+    normalize: bool | None = None
+
+
+def build_model(
+    data: ClickData, graph: ClickGraph, options: ModelOptions | None = None
+) -> ClickSAGE | LightGCN:
+    """Build a model with fresh weights; torch's own generator is left as it was.
+
+    A user or item with an embedding of its own has a row of its own. Only users beyond
+    :data:`MOST_ID_ROWS` share that many rows by hash.
+
+    For one seed, all gates begin with the same weights but for the gate's own.
+
+    Args:
+        data: Attributes of users and items.
+        graph: The training clicks; statistics of attributes are those of nodes that occur in it.
+        options: Kind, widths and seed. (default: SAGE without a gate)
+    """
+    options = options or ModelOptions()
+    shared: dict[str, Any] = {
+        name: getattr(options, name)
+        for name in ("temperature", "normalize")
+        if getattr(options, name) is not None
+    }
+    if options.model == "lightgcn":
+        with initial_weights(options.seed):
+            return LightGCN(
+                graph.num_users,
+                graph.num_items,
+                options.channels,
+                options.layers,
+                **shared,
+            )
+    users, items = attribute_summaries(data, graph)
+
+    def sage(gate: Literal["constant", "static", "dr"] | None) -> ClickSAGE:
+        with initial_weights(options.seed):
+            return ClickSAGE(
+                users,
+                items,
+                options.channels,
+                options.channels,
+                options.fan_outs,
+                gate,
+                user_id_channels=_id_channels(options.user_ids, data.users, options),
+                user_id_rows=MOST_ID_ROWS if graph.num_users > MOST_ID_ROWS else None,
+                item_id_channels=_id_channels(options.item_ids, data.items, options),
+                **shared,
+            )
+
+    plain = sage(None)
+    if options.gate == "none":
+        return plain
+    # A Dr block draws weights of its own, between those of layers: without this, a seed would
+    # mean other first layers for Dr than for the gates it is paired with.
+    gated = sage(options.gate)
+    gated.load_state_dict(plain.state_dict(), strict=False)
+    return gated
+
+
+def attribute_summaries(
+    data: ClickData, graph: ClickGraph
+) -> tuple[AttributeSummary, AttributeSummary]:
+    """Statistics of the attributes of users and of items that occur in some clicks."""
+    return (
+        AttributeSummary.of(data.users, graph.num_users, graph.by_user.degree > 0),
+        AttributeSummary.of(data.items, graph.num_items, graph.by_item.degree > 0),
+    )
+
+
+@contextmanager
+def initial_weights(seed: int) -> Iterator[None]:
+    """Let modules that are made meanwhile draw their weights from a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_key(seed, "initialisation"))
+        yield
+
+
+def _id_channels(asked: int | None, table: AttributeTable | None, options: ModelOptions) -> int:
+    if asked is not None:
+        return asked
+    return options.channels if table is None else 0
+
 
 WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
 HISTORY, RECORD = "history.json", "record.json"

@@ -18,12 +18,12 @@ from drgcn.errors import InputError
 from drgcn.kernels import triton_available
 from drgcn.recommend.retrieval.blocks import (
     WIDEST,
+    ErrorBound,
     ItemBlocks,
     RoundedVectors,
     Tiling,
     checked_vectors,
 )
-from drgcn.recommend.retrieval.error_bound import ErrorBound
 from drgcn.recommend.retrieval.ranking import (
     NOTHING,
     TopItems,

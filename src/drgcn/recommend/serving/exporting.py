@@ -36,11 +36,20 @@ from drgcn.recommend.retrieval.blocks import ItemBlocks, checked_vectors
 from drgcn.recommend.retrieval.exact import exact_top
 from drgcn.recommend.retrieval.index import KINDS, FaissIndex, _faiss, tune, write_index
 from drgcn.recommend.retrieval.ranking import is_listed
-from drgcn.recommend.serving.export_files import ExportManifest, file_facts, write_vectors
+from drgcn.recommend.serving.export_folder import (
+    ATTRIBUTES,
+    INDEX,
+    ITEM_ARRAY,
+    ITEMS,
+    MODEL,
+    SEEN,
+    USERS,
+    ExportManifest,
+    file_facts,
+    write_vectors,
+)
 from drgcn.sampling import CSRGraph
 
-USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
-INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
 #: Seen items beyond which asking an index for so many more does not pay: such users are searched
 #: exactly.
 MANY_SEEN = 256

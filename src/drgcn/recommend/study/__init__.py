@@ -2,8 +2,7 @@
 
 from drgcn.recommend.clicks.splits import EvaluationSplit
 from drgcn.recommend.study.comparing import compare
-from drgcn.recommend.study.records import StudyRecord, read_records
-from drgcn.recommend.study.settings import StudySettings, recipe
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, read_records, recipe
 
 __all__ = [
     "EvaluationSplit",

@@ -17,10 +17,9 @@ import torch
 from drgcn.errors import InputError
 from drgcn.parent_death import die_with_parent
 from drgcn.recommend.clicks.data import ClickData
-from drgcn.recommend.model.build import Gate
-from drgcn.recommend.study.records import StudyRecord
+from drgcn.recommend.model.run_folder import Gate
 from drgcn.recommend.study.run import Begin, StudyContext, parts_of, run_once
-from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.settings import StudyRecord, StudySettings
 
 #: Settings of a run and what it is for: ``"compare"`` or ``"search"``.
 Task = tuple[StudySettings, str]

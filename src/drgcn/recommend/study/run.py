@@ -18,15 +18,14 @@ from torch import Tensor
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.splits import ClickSplit, EvaluationSplit
-from drgcn.recommend.model.build import build_model
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.run_folder import build_model
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import ClickTrainer, TrainProgress, set_up, train
 from drgcn.recommend.retrieval.evaluation import RankingReport, evaluate
-from drgcn.recommend.study.records import StudyRecord, file_name, identity, packed
-from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, file_name, identity, packed
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
 Model = ClickSAGE | LightGCN

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from drgcn.recommend.retrieval.evaluation import Estimate
-from drgcn.recommend.study.records import StudyRecord, unpacked
-from drgcn.recommend.study.settings import GATES
+from drgcn.recommend.study.settings import GATES, StudyRecord, unpacked
 from drgcn.reporting.tables import Table
 from drgcn.stats import Decision, Interval, Summary, decide
 
