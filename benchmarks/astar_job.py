@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from drgcn.recommend.clicks import ClickData, ClickSplit
-from drgcn.recommend.model import TrainSettings, build_sage, embed_all, train
+from drgcn.recommend.model import ModelOptions, TrainSettings, build_model, embed_all, train
 from drgcn.recommend.retrieval import ItemBlocks, evaluate, exact_top
 from drgcn.recommend.synthetic import checksum, generate_astar
 from drgcn.records import environment
@@ -78,7 +78,7 @@ def run(
     settings = TrainSettings(
         seed=seed, epochs=args.epochs, batch_size=args.batch, lr=args.lr, bfloat16=cuda
     )
-    model = build_sage(data, split.train, seed, gate=None if gate == "none" else gate)
+    model = build_model(data, split.train, ModelOptions(gate=gate, seed=seed))
     result, training = timed(
         lambda: train(model, data, split.train, settings, device=device), device
     )

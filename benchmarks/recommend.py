@@ -21,9 +21,10 @@ import torch
 from measuring import write_csv
 
 from drgcn.recommend.clicks import ClickData, ClickSplit
-from drgcn.recommend.model import build_sage, embed_all
+from drgcn.recommend.model import ClickSAGE, ModelOptions, build_model, embed_all
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.objectives import SAGEObjective, TrainSettings
+from drgcn.recommend.model.run_folder import Gate
 from drgcn.recommend.model.sampling import Positives
 from drgcn.recommend.model.training import ClickTrainer
 from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, exact_top
@@ -31,7 +32,7 @@ from drgcn.recommend.synthetic import generate_astar
 from drgcn.sampling import draw_neighbors
 
 _WARM = 12  # by then a step on CUDA is recorded
-GATES = (None, "constant", "static", "dr")
+GATES: tuple[Gate, ...] = ("none", "constant", "static", "dr")
 Row = dict[str, object]
 
 
@@ -83,9 +84,10 @@ def stages(fraction: float, device: torch.device, args: argparse.Namespace) -> I
             _, seconds = timed(lambda each=each: each.run(args.steps), device)
             best[gate] = min(best[gate], seconds)
     for gate, seconds in best.items():
-        name = f"train, gate {gate or 'none'}"
+        name = f"train, gate {gate}"
         yield row(name, "positives", args.steps * args.batch, seconds)
-    model = build_sage(data, graph, gate=None).to(device).eval()
+    model = build_model(data, graph).to(device).eval()
+    assert isinstance(model, ClickSAGE)
     model.frozen.fill_(True)
     (users, items), seconds = timed(
         lambda: embed_all(model, data, graph, dtype=torch.float16), device
@@ -108,13 +110,15 @@ def stages(fraction: float, device: torch.device, args: argparse.Namespace) -> I
 def trainer(
     data: ClickData,
     split: ClickSplit,
-    gate: str | None,
+    gate: Gate,
     device: torch.device,
     args: argparse.Namespace,
 ) -> ClickTrainer:
     """A run that is ready to go."""
     settings = TrainSettings(batch_size=args.batch, bfloat16=device.type == "cuda")
-    model, exchange = build_sage(data, split.train, gate=gate).to(device).train(), Exchange()
+    model, exchange = build_model(data, split.train, ModelOptions(gate=gate)), Exchange()
+    assert isinstance(model, ClickSAGE)
+    model.to(device).train()
     positives = Positives(split.train, args.batch, 0, settings.draw, exchange)
     attributes = model.prepare(data, device)
     objective = SAGEObjective(model, attributes, split.train, split.train, settings, exchange)

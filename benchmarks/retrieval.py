@@ -28,8 +28,7 @@ from measuring import write_csv
 from torch import Tensor
 
 from drgcn.recommend.retrieval import FaissIndex, ItemBlocks, Tiling, TopItems, exact_top
-from drgcn.recommend.retrieval.blocks import RoundedVectors
-from drgcn.recommend.retrieval.error_bound import ErrorBound
+from drgcn.recommend.retrieval.blocks import ErrorBound, RoundedVectors
 from drgcn.recommend.retrieval.exact import (
     _EXTRA,
     _KEYS,

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from drgcn.reporting.tables import Table
+
 GATES = ("none", "constant", "static", "dr")
 FOLDER = Path(__file__).parent.parent / "results" / "recommend"
 
@@ -30,8 +32,9 @@ def speed_words() -> str:
 
 def recall_table() -> str:
     """Recall of every run with its interval over users, and the distance to no gate."""
-    header = ("size", "learning rate", "gate", "seed", "Recall@50 in % [95 %]", "against none")
-    lines = [" | ".join(("", *header, "warm", "cold", "popularity", "")).strip(), "|---" * 9 + "|"]
+    header = ["size", "learning rate", "gate", "seed", "Recall@50 in % [95 %]", "against none"]
+    header += ["warm", "cold", "popularity"]
+    rows = []
     runs = sorted(_runs(), key=_order)
     plain = {_pair(run): run for run in runs if run["gate"] == "none"}
     for run in runs:
@@ -40,13 +43,16 @@ def recall_table() -> str:
         low, high = 100 * every["low"], 100 * every["high"]
         base = plain.get(_pair(run))
         far = "" if base is None or base is run else f"{_percent(run) - _percent(base):+.2f}"
-        lines.append(
-            f"| {run['fraction']:g} | {run['settings']['lr']:g} | {run['gate']} | {run['seed']} "
-            f"| {100 * every['mean']:.2f} [{low:.2f}, {high:.2f}] | {far} "
-            f"| {100 * found['warm']['recall']['mean']:.2f} "
-            f"| {100 * found['cold']['recall']['mean']:.2f} | {100 * popular['mean']:.2f} |"
-        )
-    return "\n".join(lines)
+        cells = [
+            f"{run['fraction']:g}",
+            f"{run['settings']['lr']:g}",
+            run["gate"],
+            str(run["seed"]),
+        ]
+        cells += [f"{100 * every['mean']:.2f} [{low:.2f}, {high:.2f}]", far]
+        cells += [f"{100 * found[group]['recall']['mean']:.2f}" for group in ("warm", "cold")]
+        rows.append([*cells, f"{100 * popular['mean']:.2f}"])
+    return Table(header, rows).markdown("cells")
 
 
 def _pair(run: dict[str, Any]) -> tuple[float, float, int]:

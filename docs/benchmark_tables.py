@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.paper.published import published_seconds
 
 ROOT = Path(__file__).parent.parent
@@ -17,9 +18,8 @@ def benchmark_table(name: str, leave_out: tuple[str, ...] = ()) -> str:
     for path in files(name):
         found = rows_of(path)
         heads = [head for head in found[0] if head not in leave_out]
-        lines = [heads, ["---"] * len(heads), *([row[head] for head in heads] for row in found)]
-        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        parts.append(f"`{path.stem}`\n\n{table}")
+        table = Table(heads, [[row[head] for head in heads] for row in found])
+        parts.append(f"`{path.stem}`\n\n{table.markdown()}")
     return "\n\n".join(parts) or "Not measured yet."
 
 

@@ -20,9 +20,11 @@ def findings_list(records: Sequence[RunRecord], folder: Path) -> str:
 def sure_words(records: Sequence[RunRecord]) -> str:
     """The settings in which Dr surely differs from plain, after the correction."""
     tests = gate_tests(records, None)
+    correction = tests[0].decision.correction
+    heads = {"up": f"Dr is surely above plain ({correction})", "down": "Surely below"}
     return "\n\n".join(
         f"{words}: " + "; ".join(_words(one) for one in tests if one.sign == sign) + "."
-        for sign, words in (("up", "Dr is surely above plain"), ("down", "Surely below"))
+        for sign, words in heads.items()
     )
 
 

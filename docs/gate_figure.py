@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from drgcn.recommend.study.tables import GateComparison
+from drgcn.stats import mean_interval
 
 _COLORS = {"none": "#1b6ca8", "constant": "#8a8d91", "static": "#d9822b"}
 
@@ -20,9 +21,9 @@ def gate_figure(found: Sequence[GateComparison]) -> Figure | None:
     figure = Figure(figsize=(8, 0.8 + 0.75 * len(sets)), layout="constrained")
     axes = figure.subplots()
     for place, one in enumerate(sets):
-        own = [difference for difference in one.differences() if difference.gate == "dr"]
-        for step, difference in enumerate(own):
-            seeds = difference.over_seeds
+        others = [against for gate, against in one.pairs() if gate == "dr"]
+        for step, against in enumerate(others):
+            seeds = mean_interval(one.differences("dr", against))
             half = seeds.high - seeds.mean if math.isfinite(seeds.high) else 0.0
             axes.errorbar(
                 seeds.mean,
@@ -30,8 +31,8 @@ def gate_figure(found: Sequence[GateComparison]) -> Figure | None:
                 xerr=half,
                 fmt="o",
                 capsize=3,
-                color=_COLORS[difference.against],
-                label=f"Dr against {difference.against}" if place == 0 else None,
+                color=_COLORS[against],
+                label=f"Dr against {against}" if place == 0 else None,
             )
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(sets)), [one.any.data["name"] for one in sets])

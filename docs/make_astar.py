@@ -17,6 +17,7 @@ from typing import Final
 import torch
 from astar_figure import astar_figure
 from astar_oracle import known_tastes, popular, recall
+from pictures import save_figure
 from torch import Tensor
 
 from drgcn.recommend.clicks import ClickData
@@ -28,17 +29,12 @@ from drgcn.recommend.synthetic.attributes import (
     user_categories,
 )
 from drgcn.recommend.synthetic.clicks import TopicMap, draw_tastes
+from drgcn.reporting.tables import Table
 
 PAGE: Final = Path(__file__).parent / "astar.md"
 PICTURE: Final = Path(__file__).parent / "images" / "astar.png"
 FRACTION: Final = 0.01
 PARAMETERS: Final = AstarParameters()
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def parameter_table() -> str:
@@ -47,10 +43,8 @@ def parameter_table() -> str:
     names = [field.name for field in fields(AstarParameters)]
     found = re.findall(rf"({'|'.join(names)}): (.*?)(?= (?:{'|'.join(names)}): |$)", words)
     meaning = {name: text.strip() for name, text in found}
-    return table(
-        ["parameter", "value", "meaning"],
-        [[f"`{name}`", _value(getattr(PARAMETERS, name)), meaning[name]] for name in names],
-    )
+    rows = [[f"`{name}`", _value(getattr(PARAMETERS, name)), meaning[name]] for name in names]
+    return Table(["parameter", "value", "meaning"], rows).markdown()
 
 
 def _value(value: object) -> str:
@@ -89,7 +83,8 @@ def column_tables() -> str:
     ]
     number_head = ["column", "carries", "scale", "shape, and log spread or offset", "missing"]
     category_head = ["side", "column", "carries", "categories", "fidelity", "missing"]
-    return f"{table(number_head, numbers)}\n\n{table(category_head, categories)}"
+    tables = (Table(number_head, numbers), Table(category_head, categories))
+    return "\n\n".join(table.markdown() for table in tables)
 
 
 def measured(data: ClickData, topics: TopicMap, new: list[float]) -> str:
@@ -123,12 +118,12 @@ def measured(data: ClickData, topics: TopicMap, new: list[float]) -> str:
         f"{data.name}, {graph.num_clicks:,} clicks, {len(topics.sizes):,} topics of "
         f"{int(topics.sizes.min())} to {int(topics.sizes.max()):,} items, checksum "
         f"`{checksum(data)}`. Tail exponents are maximum likelihood estimates from 20 clicks of a "
-        f"user and 100 of an item on.\n\n{table([*head, 'tail'], rows)}\n\n"
+        f"user and 100 of an item on.\n\n{Table([*head, 'tail'], rows).markdown()}\n\n"
         f"In the last three days {days} of the clicks fall into rising topics of their users; "
         f"before, {before}.\n\n"
         "How well the last day can be found, for 2,000 users who click on it (mean over users, "
         "with standard error). The lower rows know what no model is told; they say what there is "
-        f"to learn.\n\n{table(['top 50 by', 'Recall@50'], rows_of_recall)}"
+        f"to learn.\n\n{Table(['top 50 by', 'Recall@50'], rows_of_recall).markdown()}"
     )
 
 
@@ -174,7 +169,7 @@ def main() -> int:
     if "--check" in sys.argv:
         return int(filled(page, blocks) != page)
     PAGE.write_text(filled(page, blocks), encoding="utf-8")
-    astar_figure(data, new).savefig(PICTURE, dpi=110, metadata={"Software": None})
+    save_figure(astar_figure(data, new), PICTURE, dpi=110)
     return 0
 
 

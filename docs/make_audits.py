@@ -19,14 +19,15 @@ from typing import Any, Final
 import numpy as np
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.hygiene.features import zero_rows
-from drgcn.audit.refining.refine import EVIDENCE, refine_duplicates
+from drgcn.audit.hygiene import zero_rows
+from drgcn.audit.refining.refine import EVIDENCE, refine_until_stable
 from drgcn.audit.report import AuditReport, audit
 from drgcn.cli.audit import read_texts
 from drgcn.data import load
 from drgcn.data.assemble import undirected
 from drgcn.data.downloader import data_root
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
+from drgcn.reporting.tables import Table
 
 PAGE: Final = Path(__file__).parent / "audit.md"
 REFINED: Final = ("corar", "citeseerr")
@@ -103,7 +104,7 @@ def refined_rows(root: Path, name: str) -> list[list[str]]:
         [name, "as published", f"{data.dataset.nodes:,}", f"{data.dataset.edges:,}", *[""] * 4]
     ]
     for kinds in ([exact], [exact, text], [exact, near, text]):
-        refined = refine_duplicates(
+        refined = refine_until_stable(
             data, texts, evidence=kinds, drop=dict.fromkeys(empty, "no features")
         )
         counts = refined.node_map.counts
@@ -147,12 +148,6 @@ def edge_words(root: Path) -> str:
     )
 
 
-def table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [list(heads), ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def contents(root: Path, refined_root: Path) -> dict[str, str]:
     """What stands between the marks."""
     homes = {name: refined_root if name in REFINED else root for name in SETS}
@@ -160,11 +155,11 @@ def contents(root: Path, refined_root: Path) -> dict[str, str]:
         *("dataset", "duplicates by", "nodes", "edges", "merged", "dropped"),
         *("labels differ", "left training"),
     )
+    audits = [audit_row(home, name) for name, home in homes.items()]
+    refined = [row for name in AUTHORS for row in refined_rows(root, name)]
     return {
-        "audits": table(HEADS, [audit_row(home, name) for name, home in homes.items()]),
-        "refined": table(
-            refined_heads, [row for name in AUTHORS for row in refined_rows(root, name)]
-        ),
+        "audits": Table(HEADS, audits).markdown(),
+        "refined": Table(refined_heads, refined).markdown(),
         "edge counts": edge_words(root),
     }
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from drgcn.baselines import METHODS, baseline_records, method
-from drgcn.baselines.run import BaselineRecord, SeedResult, Summary, plain_settings
+from drgcn.baselines.run import BaselineRecord, SeedResult, accuracies, plain_settings
+from drgcn.reporting.tables import Table
 from drgcn.studies.paper.page import paper_table_of
 
 ROOT = Path(__file__).parent.parent
@@ -90,12 +91,12 @@ def accuracy_table(results: Results) -> str:
             if seeds is None:
                 cells.append(f"- ({printed})")
                 continue
-            summary = Summary.of(seeds)
-            count = "no chance" if METHODS[name].deterministic else f"{summary.seeds} seeds"
-            difference = f"{summary.test - printed:+.1f}"
-            cells.append(f"{summary.words(1)} ({printed}), {difference}; {count}")
+            test, _ = accuracies(seeds)
+            count = "no chance" if METHODS[name].deterministic else f"{test.seeds} seeds"
+            difference = f"{test.mean - printed:+.1f}"
+            cells.append(f"{test.words(1)} ({printed}), {difference}; {count}")
         rows.append([name, *cells])
-    return markdown(["", *SETS], rows)
+    return Table(["", *SETS], rows).markdown()
 
 
 def verdicts(results: Results) -> str:
@@ -106,7 +107,7 @@ def verdicts(results: Results) -> str:
             seeds = results.get((dataset, name, ""))
             if seeds is None:
                 continue
-            difference = Summary.of(seeds).test - published(name)[dataset]
+            difference = accuracies(seeds)[0].mean - published(name)[dataset]
             kind = "within" if abs(difference) <= NEAR else "above" if difference > 0 else "below"
             kinds[kind].append(f"{name} on {dataset} ({difference:+.1f})")
     heads = {
@@ -127,8 +128,9 @@ def chosen_table(results: Results) -> str:
             seeds = results.get((dataset, name, ""))
             if seeds is None:
                 continue
-            rows.append([name, dataset, f"{Summary.of(seeds).val:.1f}", _choices(seeds)])
-    return markdown(["method", "dataset", "validation accuracy %", "chosen (seeds)"], rows)
+            rows.append([name, dataset, f"{accuracies(seeds)[1].mean:.1f}", _choices(seeds)])
+    heads = ["method", "dataset", "validation accuracy %", "chosen (seeds)"]
+    return Table(heads, rows).markdown()
 
 
 def _choices(seeds: dict[int, SeedResult]) -> str:
@@ -153,18 +155,19 @@ def tried_table(usual: Results, other: Results) -> str:
     for (dataset, name, words), seeds in sorted(other.items()):
         ours = usual.get((dataset, name, ""), {})
         same = {seed: ours[seed] for seed in seeds if seed in ours}
-        against, theirs = Summary.of(seeds), Summary.of(same) if same else None
+        test, val = accuracies(seeds)
+        usual_test, usual_val = accuracies(same)
         rows.append(
             [
                 f"{name} ({words})",
                 dataset,
-                f"{against.seeds}",
-                f"{against.val:.1f}" + (f" ({theirs.val:.1f})" if theirs else ""),
-                against.words(1) + (f" ({theirs.words(1)})" if theirs else ""),
+                f"{test.seeds}",
+                f"{val.mean:.1f}" + (f" ({usual_val.mean:.1f})" if same else ""),
+                f"{test.words(1)} ({usual_test.words(1)})" if same else test.words(1),
             ]
         )
     heads = ["tried", "dataset", "seeds", "validation % (usual)", "test % (usual)"]
-    return markdown(heads, rows) if rows else "No other settings on record."
+    return Table(heads, rows).markdown() if rows else "No other settings on record."
 
 
 def where(records: list[BaselineRecord]) -> str:
@@ -172,12 +175,6 @@ def where(records: list[BaselineRecord]) -> str:
     kinds = sorted({(r.environment["device"], r.environment["torch"]) for r in records})
     words = "; ".join(f"{device}, torch {version}" for device, version in kinds)
     return f"{len(records)} records, made on: {words}."
-
-
-def markdown(heads: list[str], rows: list[list[str]]) -> str:
-    """A table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,12 @@ from pages.removed_nodes import AgainstRemoved
 from scipy.stats import hypergeom
 
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.duplicates.pairs import groups_of
+from drgcn.audit.duplicates.groups import connected_groups
 from drgcn.audit.duplicates.texts import pieces, plain_words
 from drgcn.data import load
 from drgcn.data.downloader import data_root
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
+from drgcn.reporting.tables import Table
 
 PAGE: Final = Path(__file__).parent / "audit.md"
 # What the paper's appendix states: duplicated papers, papers they are, papers without a trace.
@@ -36,6 +37,12 @@ STATED: Final = {"cora": (32, 13, 9), "citeseer": (161, 80, 55)}
 NO_TEXT: Final = ("recovered bag of words", "none")
 LEVELS: Final = (0.5, 0.7, 0.9)
 SHOWN: Final = 25
+AGREEMENT: Final = (
+    *("set", "removed numbers", "evidence, similarity", "our nodes in groups"),
+    *("groups with a removed node", "share", "removed nodes in our groups"),
+    "over those the paper merged",
+)
+UNSEEN: Final = ("set", "highest similarity", "groups", "texts begin alike", "with twins")
 
 Ints = npt.NDArray[np.int64]
 
@@ -69,7 +76,7 @@ class Source:
 
     def against(self, kind: str, level: float, removed: tuple[int, ...]) -> AgainstRemoved:
         """Our groups of a kind against removed nodes."""
-        return AgainstRemoved.of(groups_of(self.pairs(kind, level), self.nodes), removed)
+        return AgainstRemoved.of(connected_groups(self.pairs(kind, level), self.nodes), removed)
 
 
 def read(root: Path, name: str) -> Source:
@@ -117,7 +124,7 @@ def labels_agree(root: Path, name: str) -> bool:
     return bool((load(name, root, offline=True).y.numpy()[kept] == refined).all())
 
 
-def agreement(source: Source, reading: str, removed: tuple[int, ...]) -> list[str]:
+def agreement(source: Source, reading: str, removed: tuple[int, ...]) -> list[list[str]]:
     """Rows of the main table."""
     _, _, untraced = STATED[source.name]
     merged = len(removed) - untraced
@@ -129,9 +136,12 @@ def agreement(source: Source, reading: str, removed: tuple[int, ...]) -> list[st
             words = kind if kind == "equal features" else f"{kind}, {level:g} or more"
             precision = "" if not result.groups else f"{result.precision:.2f}"
             rows.append(
-                f"| {source.name} | {reading} | {words} | {members} in {len(result.groups)} | "
-                f"{len(result.seen)} | {precision} | {len(result.explained)} of {len(removed)} | "
-                f"{len(result.explained) / merged:.2f} |"
+                [
+                    *(source.name, reading, words, f"{members} in {len(result.groups)}"),
+                    *(f"{len(result.seen)}", precision),
+                    f"{len(result.explained)} of {len(removed)}",
+                    f"{len(result.explained) / merged:.2f}",
+                ]
             )
     return rows
 
@@ -198,7 +208,7 @@ def unexplained(source: Source, removed: tuple[int, ...]) -> str:
     )
 
 
-def unseen_counts(source: Source, removed: tuple[int, ...]) -> list[str]:
+def unseen_counts(source: Source, removed: tuple[int, ...]) -> list[list[str]]:
     """Rows: our groups that were left in, by similarity and by whether texts begin alike."""
     rows = []
     for low, high in ((0.9, 2.0), (0.7, 0.9), (0.5, 0.7)):
@@ -210,19 +220,20 @@ def unseen_counts(source: Source, removed: tuple[int, ...]) -> list[str]:
         alike = sum(_begin_alike(source, group) >= 0.7 for group in groups)
         twins = sum(1 for group in groups if len(source.found.twins.within(group)))
         band = f"{low:g} or more" if high > 1 else f"{low:g} to {high:g}"
-        rows.append(f"| {source.name} | {band} | {len(groups)} | {alike} | {twins} |")
+        rows.append([source.name, band, f"{len(groups)}", f"{alike}", f"{twins}"])
     return rows
 
 
-def unseen_examples(source: Source, removed: tuple[int, ...]) -> list[str]:
+def unseen_examples(source: Source, removed: tuple[int, ...]) -> list[list[str]]:
     """The groups left in that are most alike, with how their texts begin."""
     groups = source.against("either", LEVELS[0], removed).unseen
     readable = [group for group in groups if all(source.texts[node] for node in group)]
     order = sorted(readable, key=lambda group: (-_best(source, group), group))
     return [
-        f"| {source.name} | {' '.join(map(str, group))} | {_scores(source, group)} | "
-        + " / ".join(_title(source, node) for node in group)
-        + " |"
+        [
+            *(source.name, " ".join(map(str, group)), _scores(source, group)),
+            " / ".join(_title(source, node) for node in group),
+        ]
         for group in order[:SHOWN]
     ]
 
@@ -262,11 +273,12 @@ def report(root: Path) -> str:
         (cora, "as lines", as_lines),
         (citeseer, "as nodes", citeseer.removed),
     )
+    rows = [row for reading in readings for row in agreement(*reading)]
+    left_in = ((cora, as_lines), (citeseer, citeseer.removed))
+    counts = [row for one in left_in for row in unseen_counts(*one)]
+    examples = [row for one in left_in for row in unseen_examples(*one)]
     parts = [
-        "| set | removed numbers | evidence, similarity | our nodes in groups | groups with a "
-        "removed node | share | removed nodes in our groups | over those the paper merged |\n"
-        "|---|---|---|---|---|---|---|---|",
-        *(row for reading in readings for row in agreement(*reading)),
+        Table(AGREEMENT, rows).markdown("cells"),
         "",
         "The paper states: "
         + "; ".join(
@@ -288,17 +300,12 @@ def report(root: Path) -> str:
         "",
         "Our groups without a removed node:",
         "",
-        "| set | highest similarity | groups | texts begin alike | with twins |\n"
-        "|---|---|---|---|---|",
-        *unseen_counts(cora, as_lines),
-        *unseen_counts(citeseer, citeseer.removed),
+        Table(UNSEEN, counts).markdown("cells"),
         "",
         f"The {SHOWN} of each set that are most alike and have texts, with how these begin (Cora's"
         " are abstracts without stop words, or lists of words):",
         "",
-        "| set | nodes | highest similarity | texts |\n|---|---|---|---|",
-        *unseen_examples(cora, as_lines),
-        *unseen_examples(citeseer, citeseer.removed),
+        Table(("set", "nodes", "highest similarity", "texts"), examples).markdown("cells"),
     ]
     return "\n".join(parts)
 

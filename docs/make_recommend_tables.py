@@ -6,27 +6,27 @@ written, and the exit code says whether anything would change.
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from gate_figure import gate_figure
+from pictures import save_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
 from drgcn.recommend.study.tables import (
     GateComparison,
-    Rows,
+    GateDifference,
     comparisons,
-    corrected,
+    decide_gates,
     difference_rows,
     recall_rows,
     title,
     verdict,
 )
-from drgcn.studies.report.figures import save_figure
+from drgcn.reporting.tables import Table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "docs/recommend_results.md", "docs/retrieval.md")]
@@ -40,18 +40,27 @@ SHOWN = (
 PUBLISHED_LIGHTGCN = 0.1830  # Recall@20 on Gowalla: He et al., SIGIR 2020
 NONE_YET = "No records yet."
 
+Judged = dict[GateComparison, list[GateDifference]]
+
 
 def blocks() -> dict[str, str]:
     """All tables by the names of their places."""
     found = comparisons(read_records(RECORDS))
     gates = [one for one in found if len(one.gates) > 1]
     known = [one for one in found if one.any.settings.model == "lightgcn"]
+    judged = dict(zip(gates, decide_gates(gates), strict=True))
+
+    def section(one: GateComparison) -> str:
+        """One comparison under its title."""
+        last = f"\n\n{verdict(judged[one])}" if one in judged else ""
+        return f"**{title(one)}**\n\n{recall_rows(one).markdown('none')}{last}"
+
     return {
-        "study findings": findings(gates, known),
-        "study summary": summary(gates),
+        "study findings": findings(judged, known),
+        "study summary": summary(judged),
         "study settings": settings_table(),
         "study recall": "\n\n".join(map(section, gates)) or NONE_YET,
-        "study differences": difference_rows(gates).markdown() if gates else NONE_YET,
+        "study differences": difference_rows(gates).markdown("none") if gates else NONE_YET,
         "study lightgcn": "\n\n".join(map(section, known)) or NONE_YET,
         "study search": search_table(read_records(RECORDS, "search")),
         "study where": where(found),
@@ -60,10 +69,9 @@ def blocks() -> dict[str, str]:
     }
 
 
-def findings(gates: list[GateComparison], known: list[GateComparison]) -> str:
+def findings(judged: Judged, known: list[GateComparison]) -> str:
     """What the page comes to, set by set."""
-    paired = [one for one in gates if "dr" in one.gates and len(one.records["dr"]) > 1]
-    lines = [f"- **{one.any.data['name']}**: {verdict(one)}" for one in paired]
+    lines = [f"- **{o.any.data['name']}**: {verdict(judged[o])}" for o in repeated(judged)]
     for one in known:
         if one.any.settings.loss == "bpr":
             recall = sum(one.values("none")) / len(one.values("none")) / 100
@@ -76,29 +84,30 @@ def findings(gates: list[GateComparison], known: list[GateComparison]) -> str:
     return "\n".join(lines) or NONE_YET
 
 
-def summary(gates: list[GateComparison]) -> str:
+def repeated(judged: Judged) -> list[GateComparison]:
+    """Comparisons that have Dr with more than one seed."""
+    return [one for one in judged if "dr" in one.gates and len(one.records["dr"]) > 1]
+
+
+def summary(judged: Judged) -> str:
     """On how many sets Dr surely differs from no gate, in a sentence."""
-    paired = [one for one in gates if "dr" in one.gates and len(one.records["dr"]) > 1]
+    paired = repeated(judged)
     if not paired:
         return NONE_YET
-    sure = {1.0: 0, -1.0: 0}
-    for one in paired:
-        family = corrected(one.differences())
-        plain = next(d for d in family if (d.gate, d.against) == ("dr", "none"))
-        if plain.p_holm < 0.05:
-            sure[math.copysign(1.0, plain.over_seeds.mean)] += 1
+    decisions = [
+        difference.decision
+        for one in paired
+        for difference in judged[one]
+        if (difference.gate, difference.against) == ("dr", "none")
+    ]
+    signs = [decision.sign for decision in decisions]
     names = ", ".join(one.any.data["name"] for one in paired)
     seeds = min(len(one.records["dr"]) for one in paired)
     return (
         f"Trained to a plateau on {names}, with {seeds} seeds, GraphSAGE with Dr is surely better "
-        f"than without on {sure[1.0]} of {len(paired)}, and surely worse on {sure[-1.0]}."
+        f"than without on {signs.count('up')} of {len(paired)}, and surely worse on "
+        f"{signs.count('down')} ({decisions[0].correction})."
     )
-
-
-def section(found: GateComparison) -> str:
-    """One comparison under its title."""
-    last = f"\n\n{verdict(found)}" if len(found.gates) > 1 else ""
-    return f"**{title(found)}**\n\n{recall_rows(found).markdown()}{last}"
 
 
 def settings_table() -> str:
@@ -114,7 +123,7 @@ def settings_table() -> str:
 
     columns = [recipe(name) for name in SETS]
     rows = [[name, *(word(one, name) for one in columns)] for name in SHOWN]
-    return Rows(["", *SETS], rows).markdown()
+    return Table(["", *SETS], rows, left=1).markdown("none")
 
 
 def search_table(records: list[StudyRecord]) -> str:
@@ -137,7 +146,8 @@ def search_table(records: list[StudyRecord]) -> str:
         [f"{data}, {model}", *(cell(own, rate) for rate in rates)]
         for (data, model), own in sorted(tried.items())
     ]
-    return Rows(["learning rate", *(f"{rate:g}" for rate in rates)], rows).markdown()
+    heads = ["learning rate", *(f"{rate:g}" for rate in rates)]
+    return Table(heads, rows, left=1).markdown("none")
 
 
 def where(comparisons: list[GateComparison]) -> str:

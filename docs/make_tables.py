@@ -27,8 +27,10 @@ from pages.gain import (
     stuck_words,
 )
 from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
+from pictures import Rows, comparison_figure, save_figure
 
-from drgcn.studies.advice.evidence import gather
+from drgcn.reporting.tables import Table
+from drgcn.studies.advice.evidence import correction_of, gather
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
 from drgcn.studies.advice.feature_numbers import load_measures
 from drgcn.studies.advice.gain import study
@@ -36,7 +38,6 @@ from drgcn.studies.experiment import MODELS, unusual
 from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.paper.published import RESULTS
 from drgcn.studies.records import RunRecord, load_records
-from drgcn.studies.report.figures import Rows, comparison_figure, save_figure
 from drgcn.studies.report.tables import (
     GATES,
     gate_groups,
@@ -65,7 +66,7 @@ SAMPLED = ("graphsage", "fastgcn", "asgcn")
 
 def notes() -> str:
     """The places where the paper is silent or left, as they are marked in the code."""
-    lines = ["| where | kind | what |", "|---|---|---|"]
+    rows = []
     kinds = {"PAPER": "the paper is silent", "DIFF": "departure"}
     mark = re.compile(r"NOTE\[(PAPER|DIFF)\]((?:.|\n)*?)(?:\"\"\"|\n\s*\n|\n\s*[^#\s])")
     for path in sorted((ROOT / "src").rglob("*.py")):
@@ -73,8 +74,8 @@ def notes() -> str:
         for found in mark.finditer(text):
             words = " ".join(found[2].replace("#", " ").split()).lstrip(": ")
             place = path.relative_to(ROOT / "src" / "drgcn").as_posix()
-            lines.append(f"| `{place}` | {kinds[found[1]]} | {words} |")
-    return "\n".join(lines)
+            rows.append((f"`{place}`", kinds[found[1]], words))
+    return Table(("where", "kind", "what"), rows).markdown("cells")
 
 
 def filled(text: str, contents: dict[str, str]) -> str:
@@ -107,17 +108,17 @@ def suite_words() -> str:
 
 def sampled_gains(records: list[RunRecord]) -> str:
     """What Dr did to the models that sample, on published features."""
-    found = [
-        one for one in gather(records) if one.model in SAMPLED and one.features == "published"
-    ]
+    comparisons = gather(records)
+    found = [one for one in comparisons if one.model in SAMPLED and one.features == "published"]
     each = "; ".join(
         f"{NAMES[one.model]} on {one.dataset} {one.gain:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
         for one in found
     )
-    up, down = sum(one.low > 0 for one in found), sum(one.high < 0 for one in found)
+    signs = [one.sign for one in found]
     return (
         f"Dr against plain, in points with 95 % intervals: {each}. Of these {len(found)}, "
-        f"{up} are surely above zero and {down} surely below."
+        f"{signs.count('up')} are surely above zero and {signs.count('down')} surely below "
+        f"({correction_of(comparisons)}, all that are on record)."
     )
 
 

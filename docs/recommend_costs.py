@@ -6,6 +6,8 @@ from benchmark_tables import files, machine_of, rows_of
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drgcn.reporting.tables import Table
+
 _SEARCHES = ("exact 50 best", "matrix product and topk", "faiss Flat")
 _TRAINING = ("train, gate none", "train, gate dr")
 
@@ -17,11 +19,11 @@ def cost_table() -> str:
         rates = _rates(rows_of(path))
         sizes = sorted({size for own in rates.values() for size in own})
         heads = ["a second, with clicks of", *(f"{size / 1e6:.1f} M" for size in sizes)]
-        lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * len(sizes)]
-        for stage, own in rates.items():
-            cells = [_short(own[size]) if size in own else "" for size in sizes]
-            lines.append("| " + " | ".join([stage, *cells]) + " |")
-        parts.append(f"{machine_of(path)}:\n\n" + "\n".join(lines))
+        rows = [
+            [stage, *(_short(own[size]) if size in own else "" for size in sizes)]
+            for stage, own in rates.items()
+        ]
+        parts.append(f"{machine_of(path)}:\n\n{Table(heads, rows, left=1).markdown('cells')}")
     return "\n\n".join(parts) or "Not measured yet."
 
 

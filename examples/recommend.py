@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from drgcn.recommend.clicks import ClickSplit
-from drgcn.recommend.model import TrainSettings, build_sage, train
+from drgcn.recommend.model import ModelOptions, TrainSettings, build_model, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.serving import ExportFolder, ExportSettings, LoadedRun, Recommender, export
 from drgcn.recommend.synthetic import generate_astar
@@ -19,8 +19,8 @@ data = generate_astar(fraction=0.0005)
 split = ClickSplit.by_time(data)  # the last day is to be found from the days before
 print(f"{data.graph.num_clicks:,} clicks, to find: {split.name}")
 
-for gate in (None, "dr"):
-    model = build_sage(data, split.train, fan_outs=(5, 5), gate=gate)
+for gate in ("none", "dr"):
+    model = build_model(data, split.train, ModelOptions(gate=gate, fan_outs=(5, 5)))
     train(model, data, split.train, TrainSettings(steps=15, batch_size=512, lr=0.01))
     run = LoadedRun(model, {"day": 12}, data)
     report = evaluate(*run.vectors(split.train), split, n=50)

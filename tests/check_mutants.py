@@ -4,8 +4,8 @@
     python tests/check_mutants.py --only "Holm's steps" --only "lock" --write results.json
     python tests/check_mutants.py --gaps  # bugs known to pass unnoticed
 
-The work tree stays as it is: each bug is planted in a copy of the source, which comes first on
-the path of the tests. A bug counts as caught if a test fails that passes without it.
+The work tree stays as it is: each bug is planted in a copy of the source and of docs/pages, which
+come first on the path of the tests. A bug counts as caught if a test fails that passes without it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,11 @@ class Copy:
     """A copy of the source, and the tests run against it."""
 
     def __init__(self, folder: Path) -> None:
-        self.source = folder / "src"
-        shutil.copytree(
-            ROOT / "src",
-            self.source,
-            ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
-        )
-        self.files = {p: p.read_text(encoding="utf-8") for p in self.source.rglob("*.py")}
+        self.source, self.docs = folder / "src", folder / "docs"
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / "src", self.source, ignore=ignored)
+        shutil.copytree(ROOT / "docs" / "pages", self.docs / "pages", ignore=ignored)
+        self.files = {p: p.read_text(encoding="utf-8") for p in folder.rglob("*.py")}
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(self.source),
@@ -103,6 +101,7 @@ class Copy:
     def first_failure(self, tests: list[str]) -> str | None:
         """The first test that fails, or what else went wrong; nothing if all pass."""
         words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-rfE"]
+        words += ["-o", f"pythonpath={self.docs}"]
         try:
             done = subprocess.run(
                 [*words, *tests],

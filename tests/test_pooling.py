@@ -34,96 +34,96 @@ def test_weighted_mean_equals_that_of_numpy(x, layout):
     torch.testing.assert_close(weighted_mean(layout(x), WEIGHT), torch.from_numpy(expected))
 
 
-@EVERY_LAYOUT
-def test_weights_are_normalised(x, layout):
-    torch.testing.assert_close(
-        weighted_mean(layout(x), WEIGHT * 40), weighted_mean(layout(x), WEIGHT)
-    )
+def test_weights_are_normalised(x):
+    for layout in layouts.ALL:
+        torch.testing.assert_close(
+            weighted_mean(layout(x), WEIGHT * 40), weighted_mean(layout(x), WEIGHT)
+        )
 
 
-@EVERY_LAYOUT
-def test_integer_weights_mean_repeated_nodes(x, layout):
-    times = torch.tensor([1, 3, 0, 2, 1, 1, 4])
-    repeated = x.repeat_interleave(times, dim=0)
-    torch.testing.assert_close(weighted_mean(layout(x), times), repeated.mean(0))
+def test_integer_weights_mean_repeated_nodes(x):
+    for layout in layouts.ALL:
+        times = torch.tensor([1, 3, 0, 2, 1, 1, 4])
+        repeated = x.repeat_interleave(times, dim=0)
+        torch.testing.assert_close(weighted_mean(layout(x), times), repeated.mean(0))
 
 
-@EVERY_LAYOUT
-def test_zero_total_weight_gives_the_zero_vector(x, layout):
-    mean = weighted_mean(layout(x), torch.zeros(7))
-    assert torch.equal(mean, torch.zeros(5, dtype=torch.float64))
+def test_zero_total_weight_gives_the_zero_vector(x):
+    for layout in layouts.ALL:
+        mean = weighted_mean(layout(x), torch.zeros(7))
+        assert torch.equal(mean, torch.zeros(5, dtype=torch.float64))
 
 
-@EVERY_LAYOUT
-def test_no_nodes_give_the_zero_vector(x, layout):
-    mean = weighted_mean(layout(x[:0]))
-    assert torch.equal(mean, torch.zeros(5, dtype=torch.float64))
+def test_no_nodes_give_the_zero_vector(x):
+    for layout in layouts.ALL:
+        mean = weighted_mean(layout(x[:0]))
+        assert torch.equal(mean, torch.zeros(5, dtype=torch.float64))
 
 
-@EVERY_LAYOUT
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_batched_mean_equals_a_loop_over_graphs(x, layout, weight):
-    parts = [graph == BATCH for graph in range(4)]
-    loop = [weighted_mean(x[p], None if weight is None else weight[p]) for p in parts]
-    torch.testing.assert_close(weighted_mean(layout(x), weight, BATCH), torch.stack(loop))
+def test_batched_mean_equals_a_loop_over_graphs(x, weight):
+    for layout in layouts.ALL:
+        parts = [graph == BATCH for graph in range(4)]
+        loop = [weighted_mean(x[p], None if weight is None else weight[p]) for p in parts]
+        torch.testing.assert_close(weighted_mean(layout(x), weight, BATCH), torch.stack(loop))
 
 
-@EVERY_LAYOUT
-def test_graphs_need_not_be_contiguous(x, layout):
-    order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
-    torch.testing.assert_close(
-        weighted_mean(layout(x[order]), batch=BATCH[order]), weighted_mean(x, batch=BATCH)
-    )
+def test_graphs_need_not_be_contiguous(x):
+    for layout in layouts.ALL:
+        order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
+        torch.testing.assert_close(
+            weighted_mean(layout(x[order]), batch=BATCH[order]), weighted_mean(x, batch=BATCH)
+        )
 
 
-@EVERY_LAYOUT
-def test_batch_size_adds_empty_graphs_at_the_end(x, layout):
-    mean = weighted_mean(layout(x), batch=BATCH, batch_size=6)
-    torch.testing.assert_close(mean[:4], weighted_mean(x, batch=BATCH))
-    assert torch.equal(mean[4:], torch.zeros(2, 5, dtype=torch.float64))
+def test_batch_size_adds_empty_graphs_at_the_end(x):
+    for layout in layouts.ALL:
+        mean = weighted_mean(layout(x), batch=BATCH, batch_size=6)
+        torch.testing.assert_close(mean[:4], weighted_mean(x, batch=BATCH))
+        assert torch.equal(mean[4:], torch.zeros(2, 5, dtype=torch.float64))
 
 
-@EVERY_LAYOUT
-def test_one_graph_of_zero_total_weight_leaves_the_others_alone(x, layout):
-    weight = WEIGHT.clone()
-    weight[BATCH == 2] = 0
-    mean = weighted_mean(layout(x), weight, BATCH)
-    assert torch.equal(mean[2], torch.zeros(5, dtype=torch.float64))
-    torch.testing.assert_close(mean[[0, 3]], weighted_mean(x, WEIGHT, BATCH)[[0, 3]])
+def test_one_graph_of_zero_total_weight_leaves_the_others_alone(x):
+    for layout in layouts.ALL:
+        weight = WEIGHT.clone()
+        weight[BATCH == 2] = 0
+        mean = weighted_mean(layout(x), weight, BATCH)
+        assert torch.equal(mean[2], torch.zeros(5, dtype=torch.float64))
+        torch.testing.assert_close(mean[[0, 3]], weighted_mean(x, WEIGHT, BATCH)[[0, 3]])
 
 
-@EVERY_LAYOUT
-def test_no_nodes_in_a_batch_give_one_zero_vector_per_graph(x, layout):
-    nobody = torch.empty(0, dtype=torch.long)
-    mean = weighted_mean(layout(x[:0]), batch=nobody, batch_size=3)
-    assert torch.equal(mean, torch.zeros(3, 5, dtype=torch.float64))
+def test_no_nodes_in_a_batch_give_one_zero_vector_per_graph(x):
+    for layout in layouts.ALL:
+        nobody = torch.empty(0, dtype=torch.long)
+        mean = weighted_mean(layout(x[:0]), batch=nobody, batch_size=3)
+        assert torch.equal(mean, torch.zeros(3, 5, dtype=torch.float64))
 
 
-@EVERY_LAYOUT
-def test_sums_of_short_floats_run_in_float32(layout):
-    ones = torch.ones(4096, 2, dtype=torch.bfloat16)  # a bfloat16 sum of ones stops at 256
-    mean = weighted_mean(layout(ones))
-    assert mean.dtype == torch.float32
-    assert torch.equal(mean, torch.ones(2))
+def test_sums_of_short_floats_run_in_float32():
+    for layout in layouts.ALL:
+        ones = torch.ones(4096, 2, dtype=torch.bfloat16)  # a bfloat16 sum of ones stops at 256
+        mean = weighted_mean(layout(ones))
+        assert mean.dtype == torch.float32
+        assert torch.equal(mean, torch.ones(2))
 
 
-@SPARSE_LAYOUTS
 @pytest.mark.parametrize("batch", [None, BATCH])
-def test_scaling_sparse_features_equals_scaling_dense_ones(x, layout, batch):
-    s = torch.rand(5 if batch is None else (4, 5), generator=torch.Generator().manual_seed(1))
-    s = s.double()
-    expected = x * (s if batch is None else s[batch])
-    torch.testing.assert_close(scale_columns(layout(x), s, batch).to_dense(), expected)
+def test_scaling_sparse_features_equals_scaling_dense_ones(x, batch):
+    for layout in layouts.SPARSE:
+        s = torch.rand(5 if batch is None else (4, 5), generator=torch.Generator().manual_seed(1))
+        s = s.double()
+        expected = x * (s if batch is None else s[batch])
+        torch.testing.assert_close(scale_columns(layout(x), s, batch).to_dense(), expected)
 
 
-@SPARSE_LAYOUTS
-def test_scaling_keeps_layout_and_pattern(x, layout):
-    sparse = layout(x)
-    scaled = scale_columns(sparse, torch.full((5,), 0.5, dtype=torch.float64))
-    assert scaled.layout == sparse.layout
-    assert scaled._nnz() == sparse._nnz()
-    if layout in (layouts.coo, layouts.uncoalesced_coo):
-        assert scaled.is_coalesced() == sparse.is_coalesced()
+def test_scaling_keeps_layout_and_pattern(x):
+    for layout in layouts.SPARSE:
+        sparse = layout(x)
+        scaled = scale_columns(sparse, torch.full((5,), 0.5, dtype=torch.float64))
+        assert scaled.layout == sparse.layout
+        assert scaled._nnz() == sparse._nnz()
+        if layout in (layouts.coo, layouts.uncoalesced_coo):
+            assert scaled.is_coalesced() == sparse.is_coalesced()
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 4, 3)])

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.errors import InputError
-from drgcn.studies.comparison import Gain, gain, summarize
+from drgcn.reporting.tables import Table
+from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import recipe
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import Row, data_name, merge
@@ -29,15 +30,15 @@ def quirk_table(records: Sequence[RunRecord]) -> str:
     """
     rows = _rows(records)
     plain = {_family(row): row for row in rows if not row[0].experiment.options}
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    lines = []
     for row in sorted(rows, key=lambda row: (*_family(row), len(row[0].experiment.options))):
         record, seeds = row
         summary, base = summarize(seeds), plain.get(_family(row), row)
         cells = [data_name(record), record.experiment.label, _words(record)]
         cells += [f"{summary.val_mean:.2f}", summary.words(2)]
         cells += ["" if base is row else str(gain(seeds, base[1]))]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return Table(HEADS, lines).markdown("cells")
 
 
 def variance_words(records: Sequence[RunRecord]) -> str:
@@ -48,7 +49,7 @@ def variance_words(records: Sequence[RunRecord]) -> str:
         if options != _VARIANCE.replace("_", " "):
             continue
         true = rows[dataset, label, "none"][1]
-        over: Gain = gain(seeds, true)
+        over = gain(seeds, true)
         val = summarize(seeds).val_mean - summarize(true).val_mean
         sentences.append(f"{label} on {dataset}: {over} points on test, {val:+.2f} on validation")
     return "The code's term against the true variance, nothing else changed: " + (

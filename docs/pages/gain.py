@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.advice.gain import Cell, Finding, GainStudy
 from drgcn.studies.comparison import k_words
 
@@ -33,9 +34,8 @@ _SIGNS = {-1: "below 0", 0: "-", 1: "above 0"}
 
 def cell_table(study: GainStudy) -> str:
     """One line per setting: what Dr gained, and what might have told so."""
-    return _table(
-        list(_COLUMNS), [[column(cell) for column in _COLUMNS.values()] for cell in study.cells]
-    )
+    rows = [[column(cell) for column in _COLUMNS.values()] for cell in study.cells]
+    return Table(list(_COLUMNS), rows).markdown()
 
 
 def correlation_table(study: GainStudy) -> str:
@@ -61,7 +61,7 @@ def correlation_table(study: GainStudy) -> str:
                 str(c.clusters),
             ]
         )
-    return _table(head, rows)
+    return Table(head, rows).markdown()
 
 
 def percent(share: float | None) -> str:
@@ -76,11 +76,6 @@ def short(value: float | None) -> str:
     return f"{value:.2f}" if value >= 0.01 else f"{value:.0g}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 # The least learnt K of a first layer that the paper calls "around 1" (its Table 5).
 AROUND_ONE = 0.90
 
@@ -92,16 +87,13 @@ def size_words(study: GainStudy) -> str:
     left_out = f" Not measured, and left out: {'; '.join(study.unmeasured)}." * bool(
         study.unmeasured
     )
-    unsure = sum(not cell.over_plain.sure for cell in study.real)
+    unsure = sum(not cell.plain.sure for cell in study.real)
     return (
         f"There are {len(study.real)} settings (dataset, split, scaling) on {len(means)} "
         f"datasets. Dr surely gained in some setting of {_listed(study.gained)}, and surely lost "
         f"in some setting of {_listed(study.lost)}. The mean difference is above zero on {up} "
-        f"datasets and below on {down} (sign test: p = {study.sign_p:.2f}); in {unsure} "
-        f'settings its interval includes zero. "Surely" means that one 95 % interval, not '
-        f"corrected for how many there are, excludes zero: were there no difference "
-        f"anywhere, about one in twenty, here {len(study.real) / 20:.1f} settings, would look "
-        f"sure by chance.{left_out}"
+        f"datasets and below on {down} (sign test: p = {study.sign_p:.2f}); in {unsure} settings "
+        f"nothing is sure ({_correction(study)}).{left_out}"
     )
 
 
@@ -151,15 +143,17 @@ def stuck_words(study: GainStudy) -> str:
 
 def control_words(study: GainStudy) -> str:
     """Whether a gain comes from reading the data."""
-    compared = [(c.over_plain, c.over_static) for c in study.real if c.over_static is not None]
-    above = sum(static.low > 0 for _, static in compared)
-    below = sum(static.high < 0 for _, static in compared)
-    both = sum(plain.low > 0 and static.low > 0 for plain, static in compared)
-    gains = sum(plain.low > 0 for plain, _ in compared)
+    compared = [(c.plain, c.static) for c in study.real if c.static is not None]
+    if not compared:
+        return "Nothing was run with a static gate."
+    signs = [static.sign for _, static in compared]
+    over_plain = [static for plain, static in compared if plain.sign == "up"]
+    both = sum(static.sign == "up" for static in over_plain)
     return (
-        f"Against a static gate, run in {len(compared)} settings, Dr is surely above in {above} "
-        f"and surely below in {below}; of {gains} with a sure gain over the plain model, "
-        f"{both} also have one over the static gate."
+        f"Against a static gate, run in {len(compared)} settings, Dr is surely above in "
+        f"{signs.count('up')} and surely below in {signs.count('down')} "
+        f"({compared[0][1].correction}); of {len(over_plain)} with a sure gain over the plain "
+        f"model, {both} also have one over the static gate."
     )
 
 
@@ -170,12 +164,16 @@ def _where(study: GainStudy, words: str, cells: Sequence[tuple[str, Cell]]) -> s
         f"{cell.dataset} ({cell.normalize}), {value}, Dr - plain {cell.over_plain}"
         for value, cell in cells
     )
-    up = sum(cell.over_plain.low > 0 for _, cell in cells)
-    down = sum(cell.over_plain.high < 0 for _, cell in cells)
+    signs = [cell.plain.sign for _, cell in cells]
     return (
         f"In {len(cells)} of {len(study.real)} settings {words}: {listed}. Dr surely gained in "
-        f"{up} of them and surely lost in {down}."
+        f"{signs.count('up')} of them and surely lost in {signs.count('down')} "
+        f"({_correction(study)})."
     )
+
+
+def _correction(study: GainStudy) -> str:
+    return f"{study.cells[0].plain.correction}, all that are on record"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Label leaks of Cora and Citeseer by every definition the paper may have meant.
+"""Label leaks of Cora and Citeseer beside the paper's, by every definition it may have meant.
 
-``python docs/pages/leaks.py docs/audit.md`` fills it; with ``--check`` nothing
-is written, and the exit code says whether anything would change.
+``python docs/pages/leaks.py docs/audit.md`` fills the section of that page; with ``--check``
+nothing is written, and the exit code says whether anything would change.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from jinja2 import Environment, StrictUndefined
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.leaks.class_names import LabelWordTable, label_word_table
-from drgcn.audit.leaks.findings import leak_findings
+from drgcn.audit.leaks.findings import LabelWordTable, label_word_table, leak_findings
 from drgcn.audit.leaks.words import (
     ABBREVIATIONS,
+    RULE_NAMES,
     RULES,
     Expansions,
     FeatureWords,
@@ -41,6 +43,10 @@ from drgcn.studies.paper.page import paper_table_of
 
 #: The sets that have leak tables.
 LEAK_SETS: Final = ("cora", "citeseer")
+
+_START, _END = "<!-- leaks -->\n", "<!-- /leaks -->"
+_FEATURES = 5  # shown of each set
+_ROUNDING = 0.051  # of rates that are printed with one decimal
 
 # The data's own name of a class where it is not the head of the column.
 _SHORT: Final = {written: short for short, written in ABBREVIATIONS.items()}
@@ -67,7 +73,7 @@ class PublishedLeak:
 
 @cache
 def published_leaks(name: str) -> Mapping[str, PublishedLeak]:
-    """Both tables of a dataset, by the names that the data gives the classes.
+    """Return both tables of a dataset, by the names that the data gives the classes.
 
     Args:
         name: One of :data:`LEAK_SETS`.
@@ -78,13 +84,17 @@ def published_leaks(name: str) -> Mapping[str, PublishedLeak]:
         total, appeared, rate = _column(f"leaks-{name}", column)
         elsewhere, rate_elsewhere = _column(f"leaks-{name}-others", column)
         found[label] = PublishedLeak(
-            *(int(total), int(appeared), rate, int(elsewhere), rate_elsewhere)
+            total=int(total),
+            appeared=int(appeared),
+            rate=rate,
+            elsewhere=int(elsewhere),
+            rate_elsewhere=rate_elsewhere,
         )
     return MappingProxyType(found)
 
 
 def published_totals(name: str) -> tuple[int, int, float]:
-    """The column "Total": papers, those that appeared, and the rate in percent."""
+    """Return the column "Total": papers, those that appeared, and the rate in percent."""
     papers, appeared, rate = _column(f"leaks-{name}", "Total")
     return int(papers), int(appeared), rate
 
@@ -108,16 +118,21 @@ class LeakTexts:
     """Texts and feature names of a dataset of papers.
 
     Attributes:
-        texts: Title and abstract of every paper, as far as they are known.
+        texts: Title and abstract of every paper, empty where they are not known.
         feature_names: The word of every feature, where it is known for sure.
-        kinds: How many papers have a text of each kind.
-        titles: How many papers have words of their title besides.
+        kinds: Number of papers with a text of each kind.
+        titles: Number of papers with words of their title besides.
     """
 
     texts: tuple[str, ...]
     feature_names: tuple[str | None, ...]
     kinds: dict[str, int]
     titles: int
+
+    @property
+    def named_features(self) -> int:
+        """Number of features whose word is known."""
+        return sum(word is not None for word in self.feature_names)
 
     @classmethod
     def of_dataset(cls, root: Path, name: str) -> LeakTexts:
@@ -146,7 +161,7 @@ class LeakTexts:
 
 
 class CombinedWords:
-    """Several sources as one: a node has a word if any source says so.
+    """Union of several sources: a node has a word if it has it in any source.
 
     Args:
         *sources: At least one source.
@@ -171,8 +186,6 @@ class CombinedWords:
     def _any(self, ask: Callable[[WordSource], Mask]) -> Mask:
         return np.any([ask(source) for source in self._sources], axis=0)
 
-
-RULE_NAMES: Final[dict[Rule, str]] = {"all": "all words", "any": "any word", "phrase": "in order"}
 
 # Class names with their abbreviation as a second way to write them.
 _BOTH: Final[Expansions] = {
@@ -201,8 +214,8 @@ class Counted:
     """One definition and its counts.
 
     Attributes:
-        rule: What counts.
-        source: Where words were looked for: ``"text"``, ``"features"`` or ``"either"``.
+        rule: Rule of the definition.
+        source: Place of the words: ``"text"``, ``"features"`` or ``"either"``.
         abbreviations: Whether a class's abbreviation counts as its name.
         table: The counts.
         distance: Sum over all cells of how far they are from the paper's.
@@ -221,12 +234,29 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class FarthestClass:
+    """The class whose counts are farthest from the paper's.
+
+    Attributes:
+        name: The class.
+        distance: Sum of how far its two counts are from the paper's.
+        others: Carriers in all other classes.
+        others_printed: The same in the paper.
+    """
+
+    name: str
+    distance: int
+    others: int
+    others_printed: int
+
+
+@dataclass(frozen=True)
 class LeakComparison:
     """All counts of one dataset.
 
     Attributes:
         name: The dataset.
-        known: What is known of its words.
+        known: Its texts and the words of its features.
         counts: One entry per definition.
         alternatives: Per class, the words tried instead, and how many papers of the class and of
             others have any of them in their text.
@@ -242,8 +272,93 @@ class LeakComparison:
         """The definition with the smallest distance."""
         return min(self.counts, key=lambda counted: counted.distance)
 
+    @property
+    def closest_to_total(self) -> Counted:
+        """The definition whose total is nearest to the paper's."""
+        return min(self.counts, key=lambda counted: abs(counted.table.carriers - self.totals[1]))
+
+    @property
+    def printed(self) -> Mapping[str, PublishedLeak]:
+        """The paper's cells by class."""
+        return published_leaks(self.name)
+
+    @property
+    def totals(self) -> tuple[int, int, float]:
+        """The paper's column "Total"."""
+        return published_totals(self.name)
+
+    @property
+    def farthest(self) -> FarthestClass:
+        """The class in which the closest definition is farthest from the paper."""
+        table = self.closest.table
+        far = distances(self.name, table)
+        name = max(far, key=lambda label: far[label])
+        return FarthestClass(
+            name=name,
+            distance=far[name],
+            others=sum(row.appeared for row in table.rows if row.name != name),
+            others_printed=self.totals[1] - self.printed[name].appeared,
+        )
+
+    @property
+    def wrong_totals(self) -> list[tuple[str, int, int]]:
+        """Classes whose papers the paper counts otherwise than the data: name, its count, ours."""
+        counted = {row.name: row.total for row in self.closest.table.rows}
+        return [
+            (label, cell.total, counted[label])
+            for label, cell in self.printed.items()
+            if cell.total != counted[label]
+        ]
+
+    @property
+    def wrong_rates(self) -> dict[str, float]:
+        """Rates in other classes, in percent, where those the paper prints do not fit its counts.
+
+        Empty unless all of them fit a division by the papers of cora instead.
+        """
+        cells, usual = self.printed, published_totals("cora")[0]
+        rates = {label: 100 * cell.elsewhere / self.totals[0] for label, cell in cells.items()}
+        wrong = {
+            label: rate
+            for label, rate in rates.items()
+            if abs(rate - cells[label].rate_elsewhere) > _ROUNDING
+        }
+        explained = all(
+            abs(100 * cells[label].elsewhere / usual - cells[label].rate_elsewhere) < _ROUNDING
+            for label in wrong
+        )
+        return wrong if explained else {}
+
+    def cell_rows(self) -> list[list[object]]:
+        """Return the paper's two tables beside the closest definition, one class a row."""
+        table = self.closest.table
+        ours = {row.name: row for row in table.rows}
+        texts = {row.name: row.readable for row in self.of("all").table.rows}
+        rows: list[list[object]] = []
+        for name, cell in self.printed.items():
+            row = ours[name]
+            more, elsewhere = row.appeared - cell.appeared, row.elsewhere - cell.elsewhere
+            rows.append(
+                [
+                    name.replace("_", " "),
+                    cell.total,
+                    row.total,
+                    texts[name],
+                    cell.appeared,
+                    row.appeared,
+                    f"{more:+d}",
+                    cell.elsewhere,
+                    row.elsewhere,
+                    f"{elsewhere:+d}",
+                ]
+            )
+        papers, appeared, _ = self.totals
+        more = table.carriers - appeared
+        total = ["total", papers, table.labelled, sum(texts.values())]
+        return [*rows, [*total, appeared, table.carriers, f"{more:+d}", "", "", ""]]
+
     def of(self, rule: Rule, source: str = "text") -> Counted:
-        """The counts of a definition, with names written out."""
+        """Return the counts of a definition, with names written out."""
         return next(
             counted
             for counted in self.counts
@@ -252,7 +367,7 @@ class LeakComparison:
 
 
 def compare_leaks(root: Path, name: str) -> LeakComparison:
-    """Count on the data under a root.
+    """Count label words in the data under a root, by every definition.
 
     Args:
         root: Data root.
@@ -287,7 +402,7 @@ def compare_leaks(root: Path, name: str) -> LeakComparison:
 
 
 def distances(name: str, table: LabelWordTable) -> dict[str, int]:
-    """How far each class is from the paper's two cells of it."""
+    """Return the distance of each class from the paper's two cells of it."""
     printed = published_leaks(name)
     return {
         row.name: abs(row.appeared - printed[row.name].appeared)
@@ -296,214 +411,59 @@ def distances(name: str, table: LabelWordTable) -> dict[str, int]:
     }
 
 
-def verdict_words(found: Mapping[str, LeakComparison]) -> str:
-    """Which definition comes closest to each total, and that it is not the same one."""
-    lines = []
-    for name, comparison in found.items():
-        papers, appeared, rate = published_totals(name)
-        closest = comparison.closest
-        by_total = min(comparison.counts, key=lambda c: abs(c.table.carriers - appeared))
-        lines.append(
-            f"- {name}: the paper has {appeared:,} of {papers:,} ({rate} %). Closest over all "
-            f"cells is *{closest}*: {_count(closest)}. {_farthest(name, closest)} "
-            f"Closest to the total alone is *{by_total}*: {_count(by_total)}."
-        )
-    counts = {
-        rule: " and ".join(
-            f"{_count(comparison.of(rule))} of {name}" for name, comparison in found.items()
-        )
-        for rule in ("all", "any")
-    }
-    same = len({comparison.closest.rule for comparison in found.values()}) == 1
-    lines.append(
-        "- The two sets are closest to the same rule. "
-        if same
-        else "- The two sets are closest to different rules, so the paper's two rates do not "
-        "compare with each other. "
-    )
-    lines[-1] += f"By text alone, all words are carried by {counts['all']}; any word by " + (
-        f"{counts['any']}."
-    )
-    return "\n".join(lines)
-
-
-def coverage_words(found: Mapping[str, LeakComparison]) -> str:
-    """Of how many papers there are words at all."""
-    lines = []
-    for name, comparison in found.items():
-        kinds = "; ".join(
-            f"{count:,} {kind}" for kind, count in sorted(comparison.known.kinds.items())
-        )
-        named = sum(word is not None for word in comparison.known.feature_names)
-        lines.append(
-            f"- {name}: {kinds}; words of the title for {comparison.known.titles:,} besides. The "
-            f"word of {named:,} of {len(comparison.known.feature_names):,} features is known."
-        )
-        if name in PUBLISHED_TEXTS:
-            backup, searched = PUBLISHED_TEXTS[name]
-            lines[-1] += (
-                f" The authors had titles and abstracts of {backup + searched:,} ({backup:,} from "
-                f"a back-up, {searched} by searching)."
-            )
-    return "\n".join(lines)
-
-
-def error_words(found: Mapping[str, LeakComparison]) -> str:
-    """Cells of the paper that contradict one another, or the data."""
-    lines = []
-    usual = published_totals("cora")[0]
-    for name, comparison in found.items():
-        papers, _, _ = published_totals(name)
-        cells = published_leaks(name)
-        totals = {row.name: row.total for row in comparison.closest.table.rows}
-        for label, cell in cells.items():
-            if cell.total != totals[label]:
-                lines.append(
-                    f"- {name}: the paper counts {cell.total} papers of {label}, but "
-                    f"{totals[label]} have this label; "
-                    f"{papers - comparison.closest.table.labelled} papers have none."
-                )
-        rates = {label: 100 * cell.elsewhere / papers for label, cell in cells.items()}
-        wrong = {
-            label: rate
-            for label, rate in rates.items()
-            if abs(rate - cells[label].rate_elsewhere) > 0.051
-        }
-        by_other = all(
-            abs(100 * cells[label].elsewhere / usual - cells[label].rate_elsewhere) < 0.051
-            for label in wrong
-        )
-        if wrong and by_other:
-            right = ", ".join(
-                f"{label} {rate:.1f} % (printed {cells[label].rate_elsewhere} %)"
-                for label, rate in wrong.items()
-            )
-            lines.append(
-                f"- {name}: rates in other classes are divided by {usual:,}, the papers of cora. "
-                f"Of {papers:,} they are {right}."
-            )
-    return "\n".join(lines)
-
-
-def _farthest(name: str, counted: Counted) -> str:
-    far = distances(name, counted.table)
-    label = max(far, key=lambda key: far[key])
-    total, (_, appeared, _) = sum(far.values()), published_totals(name)
-    rest = sum(row.appeared for row in counted.table.rows if row.name != label)
-    printed = appeared - published_leaks(name)[label].appeared
-    return (
-        f"The cells are {total:,} apart in all, {far[label]:,} of it in "
-        f"{label.replace('_', ' ')}; the other classes have {rest:,} carriers (paper {printed:,})."
-    )
-
-
-def _count(counted: Counted) -> str:
-    table = counted.table
-    return f"{table.carriers:,} ({100 * table.rate:.1f} %)"
-
-
-_START, _END = "<!-- leaks -->\n", "<!-- /leaks -->"
-_TELLING = 5
-
-
 def leak_section(root: Path) -> str:
-    """All tables and sentences, in Markdown."""
-    found = {name: compare_leaks(root, name) for name in LEAK_SETS}
-    parts = [verdict_words(found)]
-    for name, comparison in found.items():
-        parts += [f"**{name}, {comparison.closest}**", cell_table(comparison)]
-    parts += ["**All definitions**", definition_table(found)]
-    parts += ["**Other words for a class**: any of them, in the text", alternative_table(found)]
-    parts += ["**What is known of the papers' words**", coverage_words(found)]
-    parts += ["**Where the paper's cells contradict themselves or the data**", error_words(found)]
-    parts += [
-        "**Features and how far they get** (labels of all nodes; accuracy on the full split)"
-    ]
-    parts += [_telling(root, found)]
-    return "\n\n".join(parts) + "\n"
-
-
-def cell_table(comparison: LeakComparison) -> str:
-    """The paper's two tables of a dataset and ours, one class a row."""
-    printed = published_leaks(comparison.name)
-    rows = {row.name: row for row in comparison.closest.table.rows}
-    texts = {row.name: row.readable for row in comparison.of("all").table.rows}
-    lines = []
-    for name, cell in printed.items():
-        row = rows[name]
-        lines.append(
-            [
-                *(name.replace("_", " "), f"{cell.total}", f"{row.total}", f"{texts[name]}"),
-                *(f"{cell.appeared}", f"{row.appeared}", f"{row.appeared - cell.appeared:+d}"),
-                *(f"{cell.elsewhere}", f"{row.elsewhere}", f"{row.elsewhere - cell.elsewhere:+d}"),
-            ]
-        )
-    total, appeared, _ = published_totals(comparison.name)
-    table = comparison.closest.table
-    lines.append(
-        [
-            *("total", f"{total}", f"{table.labelled}", f"{sum(texts.values())}"),
-            *(f"{appeared}", f"{table.carriers}", f"{table.carriers - appeared:+d}"),
-            *("", "", ""),
-        ]
+    """Return the section in Markdown, by the template beside this file."""
+    sets = [compare_leaks(root, name) for name in LEAK_SETS]
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters["count"] = "{:,}".format
+    template = Path(__file__).with_name("leaks.md.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        sets=sets,
+        same_rule=len({one.closest.rule for one in sets}) == 1,
+        definitions=definition_rows(sets),
+        alternatives=[row for one in sets for row in alternative_rows(one)],
+        published_texts=PUBLISHED_TEXTS,
+        features=[feature_row(root, one) for one in sets],
     )
-    heads = ("class", "papers", "ours", "with text", "appeared", "ours", "", "elsewhere", "ours")
-    return markdown((*heads, ""), lines)
 
 
-def definition_table(found: Mapping[str, LeakComparison]) -> str:
-    """Every definition's total, and its distance from the paper's cells."""
-    heads = ["definition", *(f"{name}{end}" for name in found for end in ("", ", distance"))]
-    labels = dict.fromkeys(str(c) for comparison in found.values() for c in comparison.counts)
-    lines = []
+def definition_rows(comparisons: Sequence[LeakComparison]) -> list[list[object]]:
+    """Return the total of every definition and its distance from the paper's cells."""
+    labels = dict.fromkeys(str(c) for comparison in comparisons for c in comparison.counts)
+    rows: list[list[object]] = []
     for label in labels:
-        cells = [label]
-        for comparison in found.values():
+        cells: list[object] = [label]
+        for comparison in comparisons:
             same = [counted for counted in comparison.counts if str(counted) == label]
-            cells += [f"{c.table.carriers}" for c in same] or [""]
-            cells += [f"{c.distance}" for c in same] or [""]
-        lines.append(cells)
-    printed = [f"{published_totals(name)[1]}" for name in found]
-    lines.append(["the paper", *(cell for number in printed for cell in (number, ""))])
-    return markdown(heads, lines)
+            cells += [same[0].table.carriers, same[0].distance] if same else ["", ""]
+        rows.append(cells)
+    printed = [(comparison.totals[1], "") for comparison in comparisons]
+    return [*rows, ["the paper", *chain.from_iterable(printed)]]
 
 
-def alternative_table(found: Mapping[str, LeakComparison]) -> str:
-    """Counts of other words, beside the paper's."""
-    lines = []
-    for name, comparison in found.items():
-        for label, words, own, others in comparison.alternatives:
-            cell = published_leaks(name)[label]
-            numbers = (cell.appeared, own, cell.elsewhere, others)
-            lines.append([label.replace("_", " "), ", ".join(words), *map(str, numbers)])
-    return markdown(("class", "words", "appeared", "ours", "elsewhere", "ours"), lines)
+def alternative_rows(comparison: LeakComparison) -> list[list[object]]:
+    """Return counts of other words for a class, beside the paper's."""
+    rows: list[list[object]] = []
+    for label, words, own, others in comparison.alternatives:
+        cell = comparison.printed[label]
+        name = label.replace("_", " ")
+        rows.append([name, ", ".join(words), cell.appeared, own, cell.elsewhere, others])
+    return rows
 
 
-def _telling(root: Path, found: Mapping[str, LeakComparison]) -> str:
-    lines = []
-    for name, comparison in found.items():
-        data = load(name, root, split="full", offline=True)
-        names = comparison.known.feature_names
-        telling, simple = leak_findings(data, feature_names=names)[-2:]
-        best = [f"{row[1] or '?'} ({100 * row[5]:.0f} %)" for row in telling.rows[:_TELLING]]
-        # Whole percents: a regression may end one node apart on another machine.
-        shares = [f"{100 * accuracy:.0f} %" for _, accuracy in simple.rows]
-        lines.append([name, f"{telling.numbers['found']}", ", ".join(best), *shares])
-    heads = (
-        *("dataset", "features beyond chance", "most telling (settles of a class)"),
-        *("majority", "neighbours", "features", "without label words"),
-    )
-    return markdown(heads, lines)
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+def feature_row(root: Path, comparison: LeakComparison) -> list[object]:
+    """Return the most predictive features of a dataset and the accuracy of simple predictors."""
+    data = load(comparison.name, root, split="full", offline=True)
+    names = comparison.known.feature_names
+    predictive, simple = leak_findings(data, feature_names=names)[-2:]
+    best = [f"{row[1] or '?'} ({100 * row[5]:.0f} %)" for row in predictive.rows[:_FEATURES]]
+    # Whole percents: a regression may end one node apart on another machine.
+    shares = [f"{100 * accuracy:.0f} %" for _, accuracy in simple.rows]
+    return [comparison.name, predictive.numbers["found"], ", ".join(best), *shares]
 
 
 def filled(page: str, section: str) -> str:
-    """The page with the marked place filled anew."""
+    """Return the page with the marked place filled anew."""
     if page.count(_START) != 1 or _END not in page:
         raise InputError(f"Expected a page with one place {_START.strip()} ... {_END}.")
     before, _, rest = page.partition(_START)
@@ -511,10 +471,10 @@ def filled(page: str, section: str) -> str:
 
 
 def main() -> None:
-    """Fills the page, or checks that it is filled."""
+    """Fill the page, or check that it is filled."""
     paths = [word for word in sys.argv[1:] if word != "--check"]
     if len(paths) != 1:
-        raise InputError("Expected the page to fill, as in: leak_page docs/audit.md")
+        raise InputError("Expected the page to fill, as in: pages/leaks.py docs/audit.md")
     path = Path(paths[0])
     old = path.read_text(encoding="utf-8")
     new = filled(old, leak_section(data_root()))

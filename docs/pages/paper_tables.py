@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import paper_table_of
@@ -20,6 +20,7 @@ from drgcn.studies.report.tables import (
     rebuilt,
     scaled_as_published,
 )
+from drgcn.studies.report.verdicts import Verdict, judge_number
 
 
 def paper_table(records: Sequence[RunRecord], name: str) -> str:
@@ -40,11 +41,11 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
     columns = list(next(iter(rows.values())))
     ours, names = _cells(records)
     heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
-    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines = []
     for label, printed in rows.items():
         cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([label, *cells])
+    return Table(["", *heads], lines).markdown("cells")
 
 
 def usual_rows(records: Sequence[RunRecord]) -> list[Row]:
@@ -102,12 +103,12 @@ def paper_k_table(records: Sequence[RunRecord]) -> str:
     for record, seeds in usual_rows(records):
         key = (record.data["name"], record.data["split"], record.experiment.label)
         rows[key] = (record, seeds)
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    lines = []
     for place, printed in paper_k().items():
         plain, dr = (rows.get((*place, label)) for label in ("asgcn", "asgcn + dr"))
         name = place[0] if dr is None else data_name(dr[0])
-        lines.append("| " + " | ".join([name, place[1], *_k_cells(plain, dr, printed)]) + " |")
-    return "\n".join(lines)
+        lines.append([name, place[1], *_k_cells(plain, dr, printed)])
+    return Table(HEADS, lines).markdown("cells")
 
 
 def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str]:
@@ -115,10 +116,6 @@ def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str
     over = "-" if plain is None or dr is None else str(gain(dr[1], plain[1]))
     words = [f"{mine} ({theirs:.2f})" for mine, theirs in zip(ours, printed.k, strict=True)]
     return [*words, f"{over} ({printed.gain:+.2f})"]
-
-
-#: What counts as a deviation where none is printed.
-TOLERANCE: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -132,6 +129,7 @@ class Standing:
         label: The row's name.
         mean: Our test accuracy in percent.
         printed: What the paper prints.
+        verdict: By :func:`drgcn.studies.report.verdicts.judge_number`.
     """
 
     dataset: str
@@ -140,12 +138,7 @@ class Standing:
     label: str
     mean: float
     printed: Published
-
-    @property
-    def reached(self) -> bool:
-        """Whether it lies no further below than one printed deviation."""
-        std = TOLERANCE if self.printed.std is None else self.printed.std
-        return self.mean >= self.printed.mean - std
+    verdict: Verdict
 
     def __str__(self) -> str:
         return (
@@ -159,24 +152,32 @@ def standings(records: Sequence[RunRecord]) -> list[Standing]:
     found = []
     for record, seeds in usual_rows(records):
         printed = published(record.experiment)
-        if printed is not None and not rebuilt(record):
-            ran, mean = record.experiment, summarize(seeds).mean
-            found.append(Standing(ran.dataset, ran.split, ran.model, ran.label, mean, printed))
+        if printed is None or rebuilt(record):
+            continue
+        values = [100 * result.test_accuracy for result in seeds.values()]
+        _, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+        ran, mean = record.experiment, summarize(seeds).mean
+        found.append(
+            Standing(ran.dataset, ran.split, ran.model, ran.label, mean, printed, verdict)
+        )
     return found
 
 
 def reached_words(found: Sequence[Standing], what: str, *, names: bool = True) -> str:
-    """How many are reached, and which are not.
+    """How many are reached or exceeded, how many are within, and which are not reached.
 
     Args:
         found: The rows to speak of.
         what: What they are, in words.
         names: Whether to list those that are not reached.
     """
-    short = [str(row) for row in found if not row.reached]
-    missed = f" Short of it: {'; '.join(short)}." if short and names else ""
+    verdicts = [row.verdict for row in found]
+    within, above = verdicts.count("reproduced"), verdicts.count("above")
+    short = [str(row) for row in found if row.verdict == "below"]
+    missed = f" Below: {'; '.join(short)}." if short and names else ""
     return (
         f"Of {len(found)} numbers the paper prints for {what}, on data at hand, "
-        f"{len(found) - len(short)} are reached or exceeded within one printed deviation "
-        f"({TOLERANCE} where none is printed).{missed}"
+        f"{within + above} are reached or exceeded: {within} are within (the 95 % interval of the "
+        f"difference holds zero, or the printed digits do not show it) and {above} above; "
+        f"{len(short)} are below.{missed}"
     )

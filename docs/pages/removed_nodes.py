@@ -1,4 +1,4 @@
-"""Groups of duplicates held against the nodes that somebody else took out of a dataset."""
+"""Comparison of groups of duplicates with the nodes that others removed from a dataset."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from drgcn.audit.duplicates.groups import Groups
 
 @dataclass(frozen=True)
 class AgainstRemoved:
-    """How far groups and removals agree.
+    """Agreement of groups of duplicates with removed nodes.
 
-    A merged group leaves one node and removes the others, so a removed node that is in a group is
-    explained by it, and a group with a removed node is one that somebody else has seen too.
+    A merged group leaves one node and removes the others. So a removed node that is in a group is
+    explained by it, and a group with a removed node was seen by others too.
 
     Attributes:
         seen: Groups with a removed node.
-        unseen: Groups without: nodes that nobody took out.
+        unseen: Groups without a removed node.
         explained: Removed nodes that are in a group.
         unexplained: Removed nodes that are in none.
     """
@@ -29,7 +29,7 @@ class AgainstRemoved:
 
     @classmethod
     def of(cls, groups: Groups, removed: Iterable[int]) -> AgainstRemoved:
-        """The agreement of some groups with some removed nodes.
+        """Return the agreement of some groups with some removed nodes.
 
         Example:
             >>> AgainstRemoved.of(((0, 1), (2, 5)), [1, 7]).recall

@@ -40,6 +40,6 @@ class DrgcnWarning(UserWarning):
 
 
 def how_to_install(extra: str) -> str:
-    """What to do if a package of an extra of ours is missing; the end of an error's sentence."""
+    """Return the end of an error's sentence: how to install the packages of an extra."""
     # Not by the name drgcn: no index of packages has it.
     return f"In the folder of drgcn's source code, run: pip install '.[{extra}]'"

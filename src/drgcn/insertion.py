@@ -1,4 +1,4 @@
-"""Puts a Dr block in front of every convolution of a model that somebody else wrote."""
+"""Insert a Dr block in front of every graph convolution of any PyG model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Module:
-    """A copy of ``model`` with a Dr block in front of every graph convolution.
+    """Return a copy of ``model`` with a Dr block in front of every graph convolution.
 
     Works for :class:`~torch_geometric.nn.models.BasicGNN`, :class:`torch_geometric.nn.Sequential`,
     hand-written modules, and heterogeneous models built with
@@ -41,7 +41,7 @@ def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Modul
         >>> reweighting_blocks(model)["convs.0.reweighting"]
         DimensionalReweighting(16, hidden_channels=4)
     """
-    expect_foreign(model)
+    _reject_drgcn_models(model)
     model = copy.deepcopy(model)
     for part in {id(part): part for part in _hosts(model)}.values():
         if isinstance(part, torch.fx.GraphModule):
@@ -62,14 +62,14 @@ def insert_reweighting(model: torch.nn.Module, **options: Any) -> torch.nn.Modul
 
 
 def reweighting_blocks(model: torch.nn.Module) -> dict[str, DimensionalReweighting]:
-    """The Dr blocks of a model by name: what :func:`insert_reweighting` inserted."""
+    """Return the Dr blocks of a model by name, such as ``convs.0.reweighting``."""
     return {n: m for n, m in model.named_modules() if isinstance(m, DimensionalReweighting)}
 
 
 def _hosts(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """What blocks are put into: the outermost of traced programs, ``HeteroConv`` and
-    convolutions, as far as they have no block yet. What they contain is their own business."""
-    if isinstance(module, torch.fx.GraphModule | HeteroConv) or is_convolution(module):
+    """Yield the modules that get blocks and have none yet: traced programs, ``HeteroConv`` and
+    convolutions. The outermost counts: nothing is inserted into the parts of a host."""
+    if isinstance(module, torch.fx.GraphModule | HeteroConv) or _is_convolution(module):
         if not hasattr(module, "reweighting"):
             yield module
         return
@@ -78,7 +78,7 @@ def _hosts(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 
 def _attach(conv: torch.nn.Module, options: dict[str, Any]) -> None:
-    source, target = widths_of(conv)
+    source, target = _widths_of(conv)
     conv.add_module("reweighting", DimensionalReweighting(source, **options))
     if target != source:
         conv.add_module("target_reweighting", DimensionalReweighting(target, **options))
@@ -87,7 +87,7 @@ def _attach(conv: torch.nn.Module, options: dict[str, Any]) -> None:
 
 
 def _reset_together(host: torch.nn.Module) -> None:
-    """Makes ``host.reset_parameters()`` reset the blocks as well."""
+    """Make ``host.reset_parameters()`` reset the blocks as well."""
     reset = getattr(host, "reset_parameters", None)
     if callable(reset):
         host.reset_parameters = functools.partial(_reset, reset, host)  # type: ignore[assignment]
@@ -102,7 +102,7 @@ def _reset(reset_host: Callable[[], None], host: torch.nn.Module) -> None:
 def _reweight_input(
     conv: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Hook: the convolution sees its first argument reweighted."""
+    """Forward pre-hook that reweights the first argument of a convolution."""
     block = conv.get_submodule("reweighting")
     assert isinstance(block, DimensionalReweighting)
     x = args[0] if args else kwargs["x"]
@@ -112,7 +112,7 @@ def _reweight_input(
         x = (scale_columns(source, s), _reweight_target(conv, target, s))
     elif isinstance(x, Tensor) and x.is_floating_point():
         x = block(x)
-    # Anything else is no features: indices into an embedding, or nothing.
+    # Anything else holds no features: indices into an embedding, or None.
     return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "x": x})
 
 
@@ -129,9 +129,9 @@ def _reweight_target(conv: torch.nn.Module, target: Tensor | None, s: Tensor) ->
 def _attach_to_hetero(hetero: HeteroConv, options: dict[str, Any]) -> None:
     widths: dict[str, int] = {}
     for (source, _, target), conv in hetero.convs.items():
-        if not is_convolution(conv):
+        if not _is_convolution(conv):
             continue
-        for node_type, width in zip((source, target), widths_of(conv), strict=True):
+        for node_type, width in zip((source, target), _widths_of(conv), strict=True):
             widths[node_type] = max(width, widths.get(node_type, -1))
     if not widths:
         return
@@ -144,7 +144,7 @@ def _attach_to_hetero(hetero: HeteroConv, options: dict[str, Any]) -> None:
 def _reweight_types(
     hetero: HeteroConv, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Hook: every node type is reweighted once, whatever the number of its edge types."""
+    """Forward pre-hook that reweights every node type once, however many edge types it has."""
     x_dict = args[0] if args else kwargs["x_dict"]
     blocks = hetero.reweighting
     x_dict = {t: blocks[t](x) if t in blocks and x is not None else x for t, x in x_dict.items()}
@@ -152,17 +152,17 @@ def _reweight_types(
 
 
 def _insert_into_graph(model: torch.fx.GraphModule, options: dict[str, Any]) -> None:
-    """For ``to_hetero``: one call per layer and node type, written into the traced program."""
+    """Write one call per layer and node type into a program that ``to_hetero`` traced."""
     blocks = ModuleDict()
     model.add_module("reweighting", blocks)
     calls: dict[tuple[str, torch.fx.Node], torch.fx.Node] = {}
     for node in list(model.graph.nodes):
-        if node.op != "call_module" or not is_convolution(model.get_submodule(node.target)):
+        if node.op != "call_module" or not _is_convolution(model.get_submodule(node.target)):
             continue
         layer, types = _layer_and_types(model, node.target)
         x = node.args[0] if node.args else node.kwargs["x"]
         ends = x if isinstance(x, tuple) else (x,)
-        widths = widths_of(model.get_submodule(node.target))
+        widths = _widths_of(model.get_submodule(node.target))
         for end, node_type, width in zip(ends, types, widths, strict=False):
             if (layer, end) not in calls:
                 name = f"{layer.replace('.', '_')}__{node_type}"
@@ -179,7 +179,7 @@ def _insert_into_graph(model: torch.fx.GraphModule, options: dict[str, Any]) -> 
 
 
 def _layer_and_types(model: torch.fx.GraphModule, target: str) -> tuple[str, tuple[str, str]]:
-    """The layer a traced convolution belongs to, and the types of its source and target nodes."""
+    """Return the layer of a traced convolution, and the types of its source and target nodes."""
     layer, _, edge_type = target.rpartition(".")
     if layer and isinstance(model.get_submodule(layer), torch.nn.ModuleDict):
         words = edge_type.split("__")
@@ -187,13 +187,13 @@ def _layer_and_types(model: torch.fx.GraphModule, target: str) -> tuple[str, tup
     return target, ("source", "target")
 
 
-def is_convolution(module: torch.nn.Module) -> bool:
-    """Whether a module passes messages and has something to learn."""
+def _is_convolution(module: torch.nn.Module) -> bool:
+    """Return whether a module passes messages and has parameters."""
     return isinstance(module, MessagePassing) and any(True for _ in module.parameters())
 
 
-def widths_of(conv: torch.nn.Module) -> tuple[int, int]:
-    """Feature dimensions of source and target nodes; -1 where only the data can tell."""
+def _widths_of(conv: torch.nn.Module) -> tuple[int, int]:
+    """Return the widths of source and target nodes; -1 where they depend on the data."""
     width = getattr(conv, "in_channels", -1)
     if isinstance(width, dict):
         raise InputError(
@@ -204,11 +204,10 @@ def widths_of(conv: torch.nn.Module) -> tuple[int, int]:
     return source or -1, target or -1
 
 
-def expect_foreign(model: torch.nn.Module) -> None:
-    """Refuses models of :mod:`drgcn.nn`: their layers are no PyG convolutions, and fold a gate of
-    their own into their weights."""
+def _reject_drgcn_models(model: torch.nn.Module) -> None:
+    """Refuse models of :mod:`drgcn.nn`, whose layers fold gates of their own into weights."""
     for module in model.modules():
-        # By name: who puts blocks into the models of others need not import ours.
+        # By name, so that inserting blocks does not import the models.
         bases = (base.__module__ for base in type(module).__mro__)
         ours = any(name.startswith("drgcn.nn.") for name in bases)
         if ours and hasattr(module, "regularized_parameters"):

@@ -13,7 +13,21 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter
 
-from drgcn.gate_functions import fused_gate_vector, scaled_rows
+from drgcn.kernels import triton_available, with_lanes
+
+if triton_available():
+    from drgcn.kernels.reweighting import (
+        scaled_rows_backward,
+        squeeze_excite,
+        squeeze_excite_backward,
+    )
+else:
+    scaled_rows_backward = squeeze_excite = squeeze_excite_backward = None  # type: ignore[assignment]
+
+# One thread block walks over all weights of a Dr block; beyond this, matrix products are faster.
+_MOST_FUSED_WEIGHTS = 2**15
+# One thread block holds whole rows of folded weights; beyond this width plain torch is as fast.
+_WIDEST_FUSED_ROW = 1024
 
 
 class DimensionalReweighting(torch.nn.Module):
@@ -95,7 +109,7 @@ class DimensionalReweighting(torch.nn.Module):
             self._materialize(in_channels)
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         # NOTE[PAPER] The initialisation is not stated. Glorot weights and zero biases are those
         # of every host model it uses, and make s start near 0.5.
         if self.in_channels == -1:
@@ -112,7 +126,7 @@ class DimensionalReweighting(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""Multiplies every feature dimension by its learnt weight.
+        r"""Multiply every feature dimension by its learnt weight.
 
         Args:
             x (Tensor): Node features, dense or sparse.
@@ -131,12 +145,12 @@ class DimensionalReweighting(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""The vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
+        r"""Return the vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
         s = self.from_mean(weighted_mean(x, weight, batch, batch_size))
         return s.to(x.dtype) if x.is_floating_point() else s
 
     def from_mean(self, mean: Tensor) -> Tensor:
-        r"""The vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` that is already at hand."""
+        r"""Return the vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` computed before."""
         if self.in_channels == -1:
             self._materialize(mean.size(-1))
         if mean.size(-1) != self.in_channels:
@@ -159,7 +173,7 @@ class DimensionalReweighting(torch.nn.Module):
         return self.gate(F.linear(hidden, self.excite_weight, self.excite_bias))
 
     def extra_repr(self) -> str:
-        """Widths, as in ``DimensionalReweighting(602, hidden_channels=25)``."""
+        """Return the widths, as in ``DimensionalReweighting(602, hidden_channels=25)``."""
         return f"{self.in_channels}, hidden_channels={self.hidden_channels}"
 
     def __repr__(self) -> str:
@@ -197,10 +211,10 @@ class DimensionalReweighting(torch.nn.Module):
 
 
 def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:
-    r"""Takes :math:`\mathbf{S}` into the weights of the layer that follows.
+    r"""Multiply the weights of the layer that follows by :math:`\mathbf{S}`.
 
     Since :math:`(\mathbf{X} \mathbf{S}) \mathbf{W} = \mathbf{X} (\mathbf{S} \mathbf{W})`,
-    reweighting then costs as much as the weight matrix has entries, whatever the
+    the cost of reweighting grows with the entries of the weight matrix, and not with the
     number of nodes.
 
     Args:
@@ -216,7 +230,7 @@ def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:
             f"found shape {tuple(s.shape)}. Scale the features instead of the weights."
         )
     if weight.dim() == 2 and dim % 2 == 0:
-        return scaled_rows(weight, s)
+        return _scaled_rows(weight, s)
     return weight * s.view([-1 if d == dim % weight.dim() else 1 for d in range(weight.dim())])
 
 
@@ -226,7 +240,7 @@ def weighted_mean(
     batch: Tensor | None = None,
     batch_size: int | None = None,
 ) -> Tensor:
-    """Mean over nodes: ``[d]``, or ``[graphs, d]`` with ``batch``.
+    """Return the mean over nodes: ``[d]``, or ``[graphs, d]`` with ``batch``.
 
     Sums run in float32 or better. Weights are taken to be non-negative. A graph without nodes,
     or of zero total weight, has the zero vector as its mean, so that a batch with an empty
@@ -255,7 +269,7 @@ def weighted_mean(
 
 
 def scale_columns(x: Tensor, s: Tensor, batch: Tensor | None = None) -> Tensor:
-    """``x * s`` in the layout of ``x``; with ``batch``, row ``v`` takes ``s[batch[v]]``."""
+    """Return ``x * s`` in the layout of ``x``; with ``batch``, row ``v`` takes ``s[batch[v]]``."""
     if x.layout == torch.strided:
         return x * (s if batch is None else s[batch])
     row, col, value = _entries(x)
@@ -279,7 +293,7 @@ def _column_sum(x: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 
 def _entries(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of the stored entries of a sparse matrix."""
+    """Return row, column and value of the stored entries of a sparse matrix."""
     if x.layout == torch.sparse_coo:
         if x.requires_grad:
             x = x.coalesce()  # only its entries carry gradients
@@ -296,3 +310,150 @@ def _entries(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _nonzero(mass: Tensor) -> Tensor:
     return torch.where(mass == 0, torch.ones_like(mass), mass)
+
+
+def fused_gate_vector(
+    mean: Tensor, squeeze: Tensor, squeeze_bias: Tensor, excite: Tensor, excite_bias: Tensor
+) -> Tensor | None:
+    """``sigmoid(excite @ elu(squeeze @ mean + b) + c)`` in one CUDA kernel, where that pays.
+
+    A small block costs little but the start of its kernels: a dozen of them, forward and
+    backward together, become two. ``None`` where plain torch is to be used.
+    """
+    kinds = {t.dtype for t in (mean, squeeze, squeeze_bias, excite, excite_bias)}
+    fits = mean.dim() == 1 and squeeze.numel() <= _MOST_FUSED_WEIGHTS and kinds == {torch.float32}
+    if squeeze_excite is None or not mean.is_cuda or not fits:
+        return None
+    return _GateVector.apply(mean, squeeze, squeeze_bias, excite, excite_bias)[0]
+
+
+class _GateVector(torch.autograd.Function):
+    """The vector ``s``, and the hidden layer for its gradient; lanes of ``vmap`` in one launch."""
+
+    @staticmethod
+    def forward(*arguments: Tensor) -> tuple[Tensor, Tensor]:
+        single = arguments[0].dim() == 1
+        lanes = [t[None] if single else t for t in arguments]
+        out, hidden = squeeze_excite(*(t.contiguous() for t in lanes))
+        return (out[0], hidden[0]) if single else (out, hidden)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        out, hidden = output
+        ctx.mark_non_differentiable(hidden)
+        ctx.save_for_backward(out, hidden, *inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+        out, hidden, *inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for the gradient of a gradient
+            return gate_gradients(grad, *inputs)
+        mean, squeeze, _, excite, _ = inputs
+        return _GateVectorGradient.apply(grad, out, mean, hidden, squeeze, excite)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
+        return _GateVector.apply(*_with_lanes(info, in_dims, arguments)), (0, 0)
+
+
+def gate_gradients(
+    grad: Tensor,
+    mean: Tensor,
+    squeeze: Tensor,
+    squeeze_bias: Tensor,
+    excite: Tensor,
+    excite_bias: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of all five arguments of a gate in plain torch, for any leading axes."""
+    hidden = F.elu(_times(squeeze, mean) + squeeze_bias)
+    s = torch.sigmoid(_times(excite, hidden) + excite_bias)
+    slope = grad * s * (1 - s)
+    of_hidden = _times(excite.mT, slope) * torch.where(hidden > 0, 1.0, hidden + 1)
+    return (
+        _times(squeeze.mT, of_hidden),
+        of_hidden[..., None] * mean[..., None, :],
+        of_hidden,
+        slope[..., None] * hidden[..., None, :],
+        slope,
+    )
+
+
+class _GateVectorGradient(torch.autograd.Function):
+    """The backward pass as a function of its own, so that ``vmap`` can take it in lanes too."""
+
+    @staticmethod
+    def forward(*arguments: Tensor) -> tuple[Tensor, ...]:
+        single = arguments[0].dim() == 1
+        lanes = [t[None] if single else t for t in arguments]
+        found = squeeze_excite_backward(*(t.contiguous() for t in lanes))
+        return tuple(t[0] for t in found) if single else found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> Any:
+        return _GateVectorGradient.apply(*_with_lanes(info, in_dims, arguments)), (0,) * 5
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def _scaled_rows(weight: Tensor, s: Tensor) -> Tensor:
+    """``s[:, None] * weight``. On CUDA both gradients come out of one kernel."""
+    kinds = {weight.dtype, s.dtype}
+    fits = weight.dim() == 2 and weight.size(1) <= _WIDEST_FUSED_ROW and kinds == {torch.float32}
+    if scaled_rows_backward is None or not weight.is_cuda or not fits:
+        return weight * s[:, None]
+    return _ScaledRows.apply(weight, s)
+
+
+class _ScaledRows(torch.autograd.Function):
+    """``s[..., None] * weight`` with both gradients from one kernel."""
+
+    @staticmethod
+    def forward(weight: Tensor, s: Tensor) -> Tensor:
+        return weight * s[..., None]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        weight, s = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for the gradient of a gradient
+            return grad * s[..., None], (grad * weight).sum(-1)
+        return _ScaledRowsGradient.apply(grad, weight, s)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> tuple[Tensor, int]:
+        return _ScaledRows.apply(*_with_lanes(info, in_dims, values)), 0
+
+
+class _ScaledRowsGradient(torch.autograd.Function):
+    """The backward pass as a function of its own, so that ``vmap`` can take it in lanes too."""
+
+    @staticmethod
+    def forward(*values: Tensor) -> tuple[Tensor, Tensor]:
+        single = values[1].dim() == 2
+        grad, weight, s = (v[None] if single else v for v in values)
+        found = scaled_rows_backward(grad.contiguous(), weight.contiguous(), s.contiguous())
+        return (found[0][0], found[1][0]) if single else found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *values: Tensor) -> Any:
+        return _ScaledRowsGradient.apply(*_with_lanes(info, in_dims, values)), (0, 0)
+
+
+def _with_lanes(
+    info: Any, in_dims: tuple[int | None, ...], values: tuple[Tensor, ...]
+) -> list[Tensor]:
+    pairs = zip(values, in_dims, strict=True)
+    return [with_lanes(value, dim, info.batch_size) for value, dim in pairs]

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed, a step and a place, and on nothing else.
+"""Counter-based random numbers: functions of a seed, a step and a place alone.
 
 Numbers come from hashing a counter instead of advancing a generator's state. A seed's draws
 are therefore the same whether it trains alone or among others, in one go or resumed from a
@@ -20,24 +20,27 @@ _STREAMS = {"initialisation": 1, "dropout": 2, "batches": 3}
 
 
 def stream_key(seed: int, stream: str) -> int:
-    """A 63-bit key for one purpose of one seed; keys of different purposes are unrelated."""
+    """Return the 63-bit key of one purpose of a seed; keys of different purposes are unrelated."""
     key = torch.tensor(seed * 1024 + _STREAMS[stream])
     return int(mix(mix(key))) & (2**63 - 1)
 
 
 def step_key(key: Tensor, step: Tensor) -> Tensor:
-    """The key of one step. Multiples of an odd constant near the golden ratio keep apart, so
-    the counters that start at different steps' keys do not meet."""
+    """Return the key of one step.
+
+    Multiples of an odd constant near the golden ratio lie far apart, so that counters that start
+    at the keys of different steps do not overlap.
+    """
     return key + step * _signed(_GOLDEN)
 
 
 def call_key(key: Tensor, call: int) -> Tensor:
-    """The key of one draw within a step, likewise apart from the others."""
+    """Return the key of one draw within a step, likewise apart from the others."""
     return key + _signed(call * _CALL)
 
 
 def mix(z: Tensor) -> Tensor:
-    """A bijection of 64-bit integers that scatters every bit of the input over the output."""
+    """Hash 64-bit integers by a bijection that spreads every input bit over the output."""
     z = z * _signed(SPREAD)
     z = (z ^ _shift(z, 30)) * _signed(MIX[0])
     z = (z ^ _shift(z, 27)) * _signed(MIX[1])
@@ -45,28 +48,28 @@ def mix(z: Tensor) -> Tensor:
 
 
 def random_16bit(key: Tensor, count: int) -> Tensor:
-    """``count`` integers, uniform on ``[-2**15, 2**15)``, from each of the keys ``[...]``.
+    """Draw ``count`` integers, uniform on ``[-2**15, 2**15)``, from each of the keys ``[...]``.
 
-    Four numbers share a hash, for drawing is what dropout spends its time on.
+    Four numbers share a hash, because dropout spends most of its time here.
     """
     counter = torch.arange((count + 3) // 4, device=key.device)
     return mix(counter + key[..., None]).view(torch.int16)[..., :count]
 
 
 def random_uniform(key: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """``count`` numbers, uniform on ``[0, 1)``, from each of the keys ``[...]``."""
-    bits = _MANTISSA[dtype]  # as many as it holds: nothing rounds up to 1
+    """Draw ``count`` numbers, uniform on ``[0, 1)``, from each of the keys ``[...]``."""
+    bits = _MANTISSA[dtype]  # all that the type holds, so that nothing rounds up to 1
     counter = torch.arange(count, device=key.device)
     number = _shift(mix(counter + key[..., None]), _BITS - bits)
     return number.to(dtype) * 2.0**-bits
 
 
 def _signed(number: int) -> int:
-    """The 64-bit integer with the same bits as an unsigned one, modulo ``2**64``."""
+    """Return the signed 64-bit integer with the bits of an unsigned one, modulo ``2**64``."""
     half = 1 << (_BITS - 1)
     return (number + half) % (1 << _BITS) - half
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:
-    """Logical right shift; torch's own is arithmetic and would lose the top bit to xor."""
+    """Shift right logically; torch's own shift is arithmetic and repeats the sign bit."""
     return (z >> bits) & ((1 << (_BITS - bits)) - 1)

@@ -65,7 +65,7 @@ def test_encoder_features_are_written(
         progress(len(texts), len(texts))
         return np.float32([[len(text), batch_size] for text in texts])
 
-    monkeypatch.setattr("drgcn.audit.encoder.encode_texts", encode)
+    monkeypatch.setattr("drgcn.audit.texts.encode_texts", encode)
     words = ("--encoder", "bert", "--batch-size", "3", "--device", "cpu", "--out", "f.npy")
     code, out, err = call("corar", *words)
     assert code == 0, err

@@ -94,10 +94,8 @@ def test_requests_that_do_not_fit_are_refused(
     [
         ("DE_edges.csv", "from,to\n0,6\n"),
         ("DE_edges.csv", "from,to\n0,a\n"),
-        ("DE_edges.csv", "from,to\n0\n"),
         ("DE_features.json", "{"),
         ("DE_features.json", '{"0": [1]}'),
-        ("DE_features.json", "[1]"),
         ("DE_target.csv", "id,mature\n1,True\n"),
         ("DE_target.csv", "mature,new_id\nTrue,5\n"),
     ],

@@ -17,8 +17,7 @@ from drgcn.baselines.run import identity as baseline_identity
 from drgcn.data import load, names
 from drgcn.data.catalog import describe
 from drgcn.errors import MissingDataError
-from drgcn.recommend.study.records import file_name, identity
-from drgcn.recommend.study.settings import GATES, StudySettings
+from drgcn.recommend.study.settings import GATES, StudySettings, file_name, identity
 from drgcn.recommend.study.settings import recipe as study_recipe
 from drgcn.recommend.synthetic import checksum, generate_astar
 from drgcn.recommend.synthetic.random import Stream, hash64

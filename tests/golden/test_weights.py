@@ -23,7 +23,8 @@ from drgcn.baselines import (
 from drgcn.baselines.base import Baseline, SeenGraph, seeded
 from drgcn.baselines.planetoid import PlanetoidNet
 from drgcn.nn import GCN
-from drgcn.recommend.model import TrainSettings, build_lightgcn, build_sage, embed_all, train
+from drgcn.recommend.model import ClickSAGE, LightGCN, TrainSettings, embed_all, train
+from drgcn.recommend.model.run_folder import attribute_summaries, initial_weights
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.streams import stream_key
 from drgcn.training import fit
@@ -175,14 +176,17 @@ def test_a_model_of_clicks_is_trained_to_the_same_bits(name):
         settings = {"seed": seed, "steps": EPOCHS, "batch_size": 32, "negatives": 16, "lr": 0.01}
         if name in SAGES:
             options = {"fan_outs": (3, 2), "hidden_channels": 8, "out_channels": 8, **SAGES[name]}
-            model = build_sage(data, seed=seed, **options)
+            with initial_weights(seed):
+                model = ClickSAGE(*attribute_summaries(data, data.graph), **options)
             if name == "sage, ids":
                 settings |= {"loss": "bpr", "draw": "users", "weight_decay": 1e-4}
         elif name == "lightgcn":
-            model = build_lightgcn(data.graph, seed=seed, out_channels=8)
+            with initial_weights(seed):
+                model = LightGCN(data.graph.num_users, data.graph.num_items, 8)
             settings |= {"loss": "bpr", "weight_decay": 1e-4}
         else:
-            model = build_lightgcn(data.graph, seed=seed, out_channels=8, normalize=True)
+            with initial_weights(seed):
+                model = LightGCN(data.graph.num_users, data.graph.num_items, 8, normalize=True)
         initial = tensor_hash(model.state_dict())
         result = train(model, data, settings=TrainSettings(**settings))
         users, items = embed_all(model, data, data.graph)

@@ -1,20 +1,30 @@
+import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import ArpackNoConvergence
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import ChebConv
+from torch_geometric.utils import get_laplacian, to_dense_adj, to_undirected
 
+from drgcn.errors import DrgcnWarning
 from drgcn.nn import ChebNet, ChebyshevConvolution, SparseMatrix, scaled_laplacian, spmm
-from drgcn.nn import chebyshev as convolution_module
+from drgcn.nn import chebyshev as module
 
 from ..reference import chebyshev, layouts
 from ..reference.gates import gate
 from .matrices import random_matrix
-from .models import GATES, every_second_kept, gradients, lanes, losses, randomized
+from .models import (
+    CLASSES,
+    EDGES,
+    NODES,
+    D,
+    every_second_kept,
+    gradients,
+    one_at_a_time,
+    randomized,
+)
 
-NODES, D, HIDDEN, CLASSES = 8, 6, 5, 3
-ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
-EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
-REWEIGHT = pytest.mark.parametrize("reweight", GATES)
+HIDDEN = 5
 LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
 ORDER = pytest.mark.parametrize("K", [0, 1, 2, 3, 5])
 
@@ -38,11 +48,16 @@ def random_model(num_layers=2, dropout=0.0, **options):
 # The formula
 
 
-@ORDER
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-@REWEIGHT
-def test_model_equals_the_formula(x, K, num_layers, reweight):
-    model = random_model(num_layers, K=K, dropout=0.5, reweight=reweight).eval()
+@one_at_a_time(
+    {"K": 3, "num_layers": 2, "reweight": "dr"},
+    {"K": 5, "num_layers": 3, "reweight": "static"},
+    {"K": 0, "num_layers": 1, "reweight": None},
+    K=[0, 1, 2, 5],
+    num_layers=[1, 3],
+    reweight=[None, "static", "constant"],
+)
+def test_model_equals_the_formula(x, setting):
+    model = random_model(dropout=0.5, **setting).eval()
     scaled = chebyshev.scaled(chebyshev.laplacian(EDGES.t().tolist(), NODES))
     weights = [conv.weight.detach().transpose(0, 1).numpy() for conv in model.convs]
     gates = [gate(layer.gate) for layer in model.inputs]
@@ -51,11 +66,10 @@ def test_model_equals_the_formula(x, K, num_layers, reweight):
         torch.testing.assert_close(model(layout(x), EDGES), expected, rtol=1e-10, atol=1e-10)
 
 
-@ORDER
-@REWEIGHT
+@one_at_a_time({"K": 3, "reweight": "dr"}, K=[0, 1, 2, 5], reweight=[None, "static", "constant"])
 @LAYOUT
-def test_gradients_equal_those_of_dense_polynomials(x, laplacian, K, reweight, layout):
-    model = random_model(K=K, reweight=reweight)
+def test_gradients_equal_those_of_dense_polynomials(x, laplacian, setting, layout):
+    model, K = random_model(**setting), setting["K"]
     dense = laplacian.to_dense()
     polynomials = [torch.eye(NODES).double(), dense]
     for _ in range(2, K + 1):
@@ -82,9 +96,8 @@ def test_convolution_equals_that_of_pyg(x, K):
 
 
 @ORDER
-@REWEIGHT
 def test_a_layer_takes_as_many_products_as_its_order_each_as_wide_as_its_output(
-    x, laplacian, K, reweight, monkeypatch
+    x, laplacian, K, monkeypatch
 ):
     widths = []
 
@@ -92,29 +105,12 @@ def test_a_layer_takes_as_many_products_as_its_order_each_as_wide_as_its_output(
         widths.append(y.size(1))
         return spmm(matrix, y)
 
-    monkeypatch.setattr(convolution_module, "spmm", counted)
-    random_model(K=K, reweight=reweight)(x, laplacian)
+    monkeypatch.setattr(module, "spmm", counted)
+    random_model(K=K, reweight="dr")(x, laplacian)
     assert widths == [HIDDEN] * K + [CLASSES] * K
 
 
-@pytest.mark.parametrize("norm", [None, "batch", "layer"])
-@REWEIGHT
-def test_sparse_and_dense_features_have_the_same_gradients(x, norm, reweight):
-    model = random_model(norm=norm, reweight=reweight)
-    expected = gradients(model(x, EDGES), model)
-    found = gradients(model(SparseMatrix.from_tensor(x), EDGES), model)
-    torch.testing.assert_close(found, expected)
-
-
-@REWEIGHT
-@LAYOUT
-def test_vmap_over_parameters_equals_a_loop(x, laplacian, layout, reweight):
-    models = [randomized(ChebNet(D, HIDDEN, CLASSES, reweight=reweight), i) for i in range(3)]
-    expected = torch.stack([model.eval()(x, laplacian) for model in models])
-    torch.testing.assert_close(lanes(models, layout(x), laplacian), expected)
-
-
-@REWEIGHT
+@pytest.mark.parametrize("reweight", [None, "dr"])
 @LAYOUT
 def test_batch_equals_graph_by_graph_under_one_eigenvalue(layout, reweight):
     x = [random_matrix(NODES, D, seed=seed) for seed in range(3)]
@@ -149,19 +145,7 @@ def test_all_orders_see_one_mask(x, laplacian, layout, monkeypatch):
     torch.testing.assert_close(layers[0][2], expected.relu())
 
 
-def test_no_dropout_in_evaluation(x):
-    assert torch.equal(random_model(dropout=0.5).eval()(x, EDGES), random_model()(x, EDGES))
-
-
 # Parameters
-
-
-@REWEIGHT
-def test_regularised_are_the_first_weights_of_all_orders_and_the_gates(reweight):
-    model = ChebNet(D, HIDDEN, CLASSES, norm="batch", reweight=reweight)
-    names = {id(p): name for name, p in model.named_parameters()}
-    found = sorted(names[id(p)] for p in model.regularized_parameters())
-    assert found == sorted(["convs.0.weight", *(n for n in names.values() if ".gate." in n)])
 
 
 def test_weights_of_every_order_start_in_the_range_of_glorot():
@@ -173,43 +157,94 @@ def test_weights_of_every_order_start_in_the_range_of_glorot():
     assert (largest > 0.98 * limit).all()
 
 
-@REWEIGHT
-def test_same_seed_resets_to_the_same_parameters(reweight):
-    torch.manual_seed(3)
-    model = ChebNet(D, HIDDEN, CLASSES, norm="batch", reweight=reweight)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    randomized(model).float()
-    torch.manual_seed(3)
-    model.reset_parameters()
-    for name, value in model.state_dict().items():
-        assert torch.equal(before[name], value), name
+def test_an_impossible_order_is_refused():
+    with pytest.raises(ValueError, match="ChebNet expects an order K >= 0; found -1"):
+        ChebNet(D, HIDDEN, CLASSES, K=-1)
 
 
-# Preparation, training, errors
+# The Laplacian
 
 
-def test_preparation_gives_what_the_model_takes(x):
-    model = random_model(reweight="dr")
-    prepared = ChebNet.prepare(Data(x=x, edge_index=EDGES))
-    torch.testing.assert_close(model(*prepared), model(x, EDGES))
+GRAPHS = {
+    "path and an isolated node": (5, [(0, 1), (1, 2), (2, 3)]),
+    "triangle": (3, [(0, 1), (1, 2), (2, 0)]),
+    "square, regular and bipartite": (4, [(0, 1), (1, 2), (2, 3), (3, 0)]),
+    "two components": (6, [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5)]),
+    "no edges": (3, []),
+    "one node": (1, []),
+}
 
 
-@REWEIGHT
-def test_loss_falls(reweight):
-    found = losses(lambda d, classes: ChebNet(d, 16, classes, reweight=reweight))
-    assert sum(found[-5:]) < 0.5 * sum(found[:5])
+def both_ways(edges):
+    return torch.tensor([*edges, *((v, u) for u, v in edges)], dtype=torch.long).view(-1, 2).t()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_layers": 0}, "ChebNet expects num_layers >= 1; found 0"),
-        ({"K": -1}, "ChebNet expects an order K >= 0; found -1"),
-        ({"dropout": 1.0}, r"ChebNet expects a dropout rate in \[0, 1\); found 1.0"),
-        ({"norm": "group"}, "norm to be one of .* found 'group'"),
-        ({"reweight": True}, "reweight to be one of .* found True"),
-    ],
-)
-def test_impossible_arguments_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        ChebNet(D, HIDDEN, CLASSES, **options)
+def random_graph(nodes, edges, seed=0):
+    ends = torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
+    return to_undirected(ends[:, ends[0] != ends[1]])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_laplacian_equals_the_formula(name):
+    nodes, edges = GRAPHS[name]
+    edge_index = both_ways(edges)
+    expected = chebyshev.scaled(chebyshev.laplacian(edge_index.t().tolist(), nodes))
+    found = scaled_laplacian(edge_index, nodes, dtype=torch.float64).to_dense()
+    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=1e-12, atol=1e-12)
+
+
+def test_unscaled_laplacian_is_that_of_pyg():
+    edges = random_graph(20, 30)
+    index, weight = get_laplacian(edges, normalization="sym", num_nodes=22, dtype=torch.float64)
+    expected = to_dense_adj(index, edge_attr=weight, max_num_nodes=22)[0]
+    found = scaled_laplacian(edges, 22, lambda_max=2.0, dtype=torch.float64).to_dense()
+    torch.testing.assert_close(found + torch.eye(22), expected)
+
+
+def test_self_loops_and_the_order_of_edges_do_not_matter():
+    edges = random_graph(20, 30)
+    loops = torch.arange(3).expand(2, -1)
+    shuffled = torch.cat([loops, edges], 1)[:, torch.randperm(edges.size(1) + 3)]
+    assert torch.equal(
+        scaled_laplacian(shuffled, 20).to_dense(), scaled_laplacian(edges, 20).to_dense()
+    )
+
+
+@pytest.mark.parametrize("edges", [400, 2000])
+def test_large_graphs_have_the_eigenvalue_of_dense_ones(edges):
+    graph = random_graph(400, edges)
+    dense = chebyshev.laplacian(graph.t().tolist(), 400)
+    expected = 2 / np.linalg.eigvalsh(dense)[-1] - 1
+    found = scaled_laplacian(graph, 400, dtype=torch.float64).to_dense().diagonal()
+    torch.testing.assert_close(found, torch.full_like(found, expected), rtol=1e-10, atol=1e-10)
+
+
+def test_large_regular_bipartite_graph_has_eigenvalue_two():
+    ring = torch.stack([torch.arange(300), (torch.arange(300) + 1) % 300])
+    found = scaled_laplacian(to_undirected(ring), 300, dtype=torch.float64)
+    torch.testing.assert_close(found.to_dense().diagonal(), torch.zeros(300).double())
+
+
+def test_the_same_numbers_at_every_call():
+    graph = random_graph(500, 900)
+    assert torch.equal(scaled_laplacian(graph, 500).values, scaled_laplacian(graph, 500).values)
+
+
+def test_edges_of_one_direction_take_the_bound():
+    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    assert torch.equal(scaled_laplacian(edges, 3).to_dense().diagonal(), torch.zeros(3))
+
+
+def test_a_search_without_result_takes_the_bound_and_says_so(monkeypatch):
+    def fails(*_, **__):
+        raise ArpackNoConvergence("no", [], [])
+
+    monkeypatch.setattr(module, "eigsh", fails)
+    with pytest.warns(DrgcnWarning, match="Laplacian of 300 nodes was not found; the bound 2.0"):
+        found = scaled_laplacian(random_graph(300, 900), 300)
+    assert torch.equal(found.to_dense().diagonal(), torch.zeros(300))
+
+
+def test_impossible_eigenvalues_are_refused():
+    with pytest.raises(ValueError, match="lambda_max > 0; found 0"):
+        scaled_laplacian(both_ways([(0, 1)]), 2, lambda_max=0)

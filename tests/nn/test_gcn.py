@@ -1,21 +1,18 @@
+import math
+
 import pytest
 import torch
-import torch.nn.functional as F
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GraphNorm, PairNorm
 
-from drgcn.data import load
-from drgcn.nn import GCN, SparseMatrix, normalized_adjacency
+from drgcn.nn import GCN, GraphConvolution, SparseMatrix, normalized_adjacency
 from drgcn.nn.graph import NodeGroups
 
 from ..reference import adjacency, dr_block, gcn, layouts
 from .matrices import random_matrix
-from .models import lanes, randomized
+from .models import CLASSES, EDGES, NODES, D, gradients, lanes, one_at_a_time, randomized
 
-NODES, D, HIDDEN, CLASSES = 8, 6, 5, 3
-ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
-EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
-REWEIGHT = pytest.mark.parametrize("reweight", [None, "dr", "static", "constant"])
+HIDDEN = 5
 NORM = pytest.mark.parametrize("norm", [None, "batch", "layer"])
 PRE_ACTIVATION = pytest.mark.parametrize("pre_activation", [False, True])
 
@@ -31,32 +28,24 @@ def adj():
 
 
 def random_model(num_layers=2, dropout=0.0, **options):
-    """A model in float64 in which no parameter and no running statistic is trivial."""
-    generator = torch.Generator().manual_seed(1)
-    model = GCN(D, HIDDEN, CLASSES, num_layers=num_layers, dropout=dropout, **options).double()
-    for name, value in model.state_dict().items():
-        if value.is_floating_point():
-            draw = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-            value.copy_(draw.abs() + 0.5 if name.endswith("running_var") else draw)
-    return model
-
-
-def gradients(out, model):
-    factors = torch.randn(out.shape, generator=torch.Generator().manual_seed(9)).to(out.dtype)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    return torch.autograd.grad((out * factors).sum(), parameters)
+    return randomized(GCN(D, HIDDEN, CLASSES, num_layers=num_layers, dropout=dropout, **options))
 
 
 # The formula
 
 
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-@PRE_ACTIVATION
-@NORM
-@REWEIGHT
-def test_model_equals_the_paper(x, num_layers, pre_activation, norm, reweight):
-    options = {"norm": norm, "reweight": reweight, "pre_activation": pre_activation}
-    model = random_model(num_layers, dropout=0.5, **options).eval()
+@one_at_a_time(
+    {"num_layers": 2, "pre_activation": False, "norm": None, "reweight": "dr"},
+    {"num_layers": 3, "pre_activation": True, "norm": "batch"},
+    {"num_layers": 3, "pre_activation": True, "norm": "layer", "reweight": "static"},
+    {"num_layers": 1, "pre_activation": True, "norm": "layer", "reweight": "constant"},
+    num_layers=[1, 3],
+    pre_activation=[True],
+    norm=["batch", "layer"],
+    reweight=[None, "static", "constant"],
+)
+def test_model_equals_the_paper(x, setting):
+    model = random_model(dropout=0.5, **setting).eval()
     expected = torch.from_numpy(reference(model, x))
     torch.testing.assert_close(model(x, EDGES), expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(model(layouts.csr(x), EDGES), expected, rtol=1e-12, atol=1e-12)
@@ -117,51 +106,7 @@ def test_plain_model_has_the_gradients_of_two_layers_of_pyg(x, pyg_pair):
     torch.testing.assert_close([g.t() for g in found], list(expected))
 
 
-@PRE_ACTIVATION
-@NORM
-@REWEIGHT
-def test_sparse_and_dense_features_have_the_same_gradients(x, pre_activation, norm, reweight):
-    model = random_model(norm=norm, reweight=reweight, pre_activation=pre_activation)
-    expected = gradients(model(x, EDGES), model)
-    found = gradients(model(SparseMatrix.from_tensor(x), EDGES), model)
-    torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("layout", layouts.SPARSE)
-def test_sparse_features_of_any_layout_give_the_same_output(x, layout):
-    model = random_model(reweight="dr")
-    torch.testing.assert_close(model(layout(x), EDGES), model(x, EDGES))
-
-
-def test_edges_and_prepared_adjacency_give_the_same_output(x, adj):
-    model = random_model(reweight="dr")
-    assert torch.equal(model(x, EDGES), model(x, adj))
-
-
-def test_output_follows_the_order_of_nodes(x):
-    model = random_model(reweight="dr", norm="layer")
-    order = torch.randperm(NODES, generator=torch.Generator().manual_seed(2))
-    place = torch.argsort(order)
-    torch.testing.assert_close(model(x[order], place[EDGES]), model(x, EDGES)[order])
-
-
-def test_vmap_over_parameters_equals_a_loop(x, adj):
-    models = [GCN(D, HIDDEN, CLASSES, dropout=0, reweight="dr").double() for _ in range(3)]
-    parameters, _ = torch.func.stack_module_state(models)
-    call = lambda p: torch.func.functional_call(models[0], p, (x, adj))  # noqa: E731
-    expected = torch.stack([model(x, adj) for model in models])
-    torch.testing.assert_close(torch.vmap(call)(parameters), expected)
-
-
 # Dropout
-
-
-@pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
-def test_dropout_acts_in_training_only(x, layout):
-    model = random_model(dropout=0.5)
-    without = random_model(dropout=0.0)
-    assert not torch.allclose(model(layout(x), EDGES), without(layout(x), EDGES))
-    assert torch.equal(model.eval()(layout(x), EDGES), without(layout(x), EDGES))
 
 
 def dropped_inputs(model, x, edges):
@@ -201,63 +146,12 @@ def test_dropout_acts_on_the_hidden_layer():
     assert (seen == 0).double().mean() > 0.55  # half by the ReLU, and 30 % of the other half
 
 
-@pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
-def test_the_block_pools_over_features_before_dropout(x, layout):
-    model = random_model(dropout=0.5, reweight="dr")
-    (_, training, _), _ = model.layers(layout(x), EDGES)
-    (_, evaluation, _), _ = model.eval().layers(layout(x), EDGES)
-    assert torch.equal(training, evaluation)
-
-
 # Parameters
-
-
-@NORM
-@pytest.mark.parametrize("reweight", ["dr", "static", "constant", None])
-def test_regularised_are_the_first_weights_and_the_gates(norm, reweight):
-    model = GCN(D, HIDDEN, CLASSES, norm=norm, reweight=reweight)
-    names = {id(p): name for name, p in model.named_parameters()}
-    found = sorted(names[id(p)] for p in model.regularized_parameters())
-    gates = [n for n in names.values() if n.startswith("inputs.") and ".gate." in n]
-    assert found == sorted(["convs.0.weight", *gates])
-    assert len(gates) == {"dr": 8, "static": 2, "constant": 0, None: 0}[reweight]
 
 
 def test_convolutions_have_no_biases():
     names = [name for name, _ in GCN(D, HIDDEN, CLASSES, num_layers=3).named_parameters()]
     assert names == ["convs.0.weight", "convs.1.weight", "convs.2.weight"]
-
-
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_every_layer_has_a_block_of_its_width(num_layers):
-    model = GCN(D, HIDDEN, CLASSES, num_layers=num_layers, reweight="dr")
-    widths = [layer.gate.in_channels for layer in model.inputs]
-    assert widths == [D, HIDDEN, HIDDEN][:num_layers]
-
-
-def test_static_gates_start_at_one_half(x):
-    model = GCN(D, HIDDEN, CLASSES, reweight="static").double()
-    for _, s, _ in model.layers(x, EDGES):
-        assert torch.equal(s, torch.full_like(s, 0.5))
-
-
-def test_constant_gates_add_no_parameters():
-    constant = GCN(D, HIDDEN, CLASSES, reweight="constant")
-    assert constant.state_dict().keys() == GCN(D, HIDDEN, CLASSES).state_dict().keys()
-
-
-@NORM
-@REWEIGHT
-def test_same_seed_resets_to_the_same_parameters(x, norm, reweight):
-    torch.manual_seed(3)
-    model = GCN(D, HIDDEN, CLASSES, norm=norm, reweight=reweight)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    model(x.float(), EDGES)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter)
-    torch.manual_seed(3)
-    model.reset_parameters()
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
 # Layers
@@ -291,29 +185,13 @@ def test_layers_are_enough_to_compute_the_output(x, adj, norm, pre_activation):
     torch.testing.assert_close(out, expected)
 
 
-def test_layers_without_gates_have_no_vector(x):
-    assert [s for _, s, _ in random_model().layers(x, EDGES)] == [None, None]
-
-
 # Preparation and training
-
-
-def test_preparation_gives_what_the_model_takes(x):
-    data = Data(x=x.float(), edge_index=EDGES)
-    model = GCN(D, HIDDEN, CLASSES, reweight="dr").eval()
-    torch.testing.assert_close(model(*GCN.prepare(data)), model(data.x, EDGES))
 
 
 def test_preparation_makes_mostly_empty_features_sparse():
     data = Data(x=torch.eye(NODES), edge_index=EDGES)
     features, *_ = GCN.prepare(data)
     assert isinstance(features, SparseMatrix)
-
-
-def test_preparation_keeps_float64(x):
-    model = random_model()
-    prepared = GCN.prepare(Data(x=x, edge_index=EDGES))
-    torch.testing.assert_close(model(*prepared), model(x, EDGES))
 
 
 @pytest.mark.parametrize("layout", [layouts.dense, layouts.csr])
@@ -324,45 +202,13 @@ def test_autocast_agrees_with_float32(x, layout):
     torch.testing.assert_close(out.float(), model(x.float(), EDGES), rtol=0.1, atol=0.1)
 
 
-@pytest.mark.parametrize("reweight", [None, "dr", "static"])
-def test_loss_falls_in_a_plain_loop(reweight):
-    data = load("planted", nodes=200, features=16, labels_per_class=10, val_per_class=20)
-    model = GCN(data.num_features, 16, 4, reweight=reweight)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    losses = []
-    for _ in range(60):
-        optimizer.zero_grad()
-        out = model(data.x, data.edge_index)
-        loss = F.cross_entropy(out[data.train_mask], data.y[data.train_mask])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
-
-
 # Errors
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_layers": 0}, "num_layers >= 1; found 0"),
-        ({"dropout": 1.0}, r"dropout rate in \[0, 1\); found 1.0"),
-        ({"dropout": -0.1}, r"dropout rate in \[0, 1\); found -0.1"),
-        ({"norm": "group"}, "norm to be one of .* found 'group'"),
-        ({"reweight": True}, "reweight to be one of .* found True"),
-    ],
-)
-def test_impossible_arguments_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        GCN(D, HIDDEN, CLASSES, **options)
 
 
 # Batches of graphs
 
 
 SIZES = (8, 3, 5)
-PER_GRAPH_NORM = pytest.mark.parametrize("norm", [None, "layer", "graph", "pair"])
 LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
 
 
@@ -379,11 +225,10 @@ def graphs():
 
 
 @PRE_ACTIVATION
-@PER_GRAPH_NORM
-@REWEIGHT
+@pytest.mark.parametrize("norm", ["layer", "graph", "pair"])
 @LAYOUT
-def test_a_batch_equals_graph_by_graph(graphs, layout, reweight, norm, pre_activation):
-    model = random_model(norm=norm, reweight=reweight, pre_activation=pre_activation)
+def test_a_normalised_batch_equals_graph_by_graph(graphs, layout, norm, pre_activation):
+    model = random_model(norm=norm, reweight="dr", pre_activation=pre_activation)
     batch = Batch.from_data_list(graphs)
     expected = torch.cat([model(layout(graph.x), graph.edge_index) for graph in graphs])
     found = model(layout(batch.x), batch.edge_index, batch.batch)
@@ -415,7 +260,7 @@ def test_batch_norm_is_over_the_whole_batch(graphs):
     torch.testing.assert_close(model(batch.x, batch.edge_index, batch.batch), expected)
 
 
-@REWEIGHT
+@pytest.mark.parametrize("reweight", [None, "dr"])
 @pytest.mark.parametrize("norm", ["graph", "pair"])
 def test_graph_and_pair_norm_are_those_of_pyg_by_hand(graphs, norm, reweight):
     model = random_model(norm=norm, reweight=reweight)
@@ -441,13 +286,16 @@ def test_graph_and_pair_norm_take_one_graph_as_a_batch_of_one(x, norm):
     torch.testing.assert_close(model(x, EDGES), model(x, EDGES, batch))
 
 
-@pytest.mark.parametrize("norm", [None, "batch", "layer", "graph", "pair"])
-@REWEIGHT
+@one_at_a_time(
+    {"norm": None, "reweight": "dr"},
+    {"norm": "graph", "reweight": "static"},
+    norm=["batch", "layer", "graph", "pair"],
+    reweight=[None, "static", "constant"],
+)
 @LAYOUT
 @pytest.mark.parametrize("several", [False, True])
-def test_many_seeds_at_once_equal_a_loop(graphs, layout, reweight, norm, several):
-    options = {"dropout": 0.0, "norm": norm, "reweight": reweight}
-    models = [randomized(GCN(D, HIDDEN, CLASSES, **options), seed) for seed in range(3)]
+def test_many_seeds_at_once_equal_a_loop(graphs, layout, setting, several):
+    models = [randomized(GCN(D, HIDDEN, CLASSES, **setting), seed) for seed in range(3)]
     batch = Batch.from_data_list(graphs)
     groups = NodeGroups.of(batch.batch, batch.num_nodes) if several else None
     adj = normalized_adjacency(batch.edge_index, sum(SIZES), dtype=torch.float64)
@@ -456,3 +304,59 @@ def test_many_seeds_at_once_equal_a_loop(graphs, layout, reweight, norm, several
         model.eval()
     expected = torch.stack([model(*inputs) for model in models])
     torch.testing.assert_close(lanes(models, *inputs), expected)
+
+
+# The layer
+
+
+ADJ = normalized_adjacency(
+    torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 0, 1]]), 5, dtype=torch.float64
+)
+X = random_matrix(5, 4)
+S = torch.tensor([0.2, 0.9, 0.5, 0.7], dtype=torch.float64)
+
+
+@pytest.fixture
+def conv():
+    return GraphConvolution(4, 3).double()
+
+
+@pytest.mark.parametrize("x", [X, SparseMatrix.from_tensor(X)], ids=["dense", "sparse"])
+@pytest.mark.parametrize("s", [None, S])
+def test_layer_equals_the_dense_product(conv, x, s):
+    reweighted = X if s is None else X @ torch.diag(s)
+    expected = ADJ.to_dense() @ reweighted @ conv.weight
+    torch.testing.assert_close(conv(x, ADJ, s), expected)
+
+
+def test_gradients_are_the_same_for_dense_and_sparse_features(conv):
+    s = S.clone().requires_grad_()
+    found = [
+        torch.autograd.grad(conv(x, ADJ, s).square().sum(), (conv.weight, s))
+        for x in (X, SparseMatrix.from_tensor(X))
+    ]
+    torch.testing.assert_close(*found)
+
+
+def test_layer_has_weights_and_no_bias(conv):
+    assert {name: tuple(p.shape) for name, p in conv.named_parameters()} == {"weight": (4, 3)}
+
+
+def test_weights_start_uniform_within_the_glorot_bound():
+    weight = GraphConvolution(60, 40).weight
+    bound = math.sqrt(6 / 100)
+    assert weight.abs().max() <= bound
+    torch.testing.assert_close(weight.std().item(), bound / math.sqrt(3), rtol=0.05, atol=0)
+
+
+def test_same_seed_resets_to_the_same_weights(conv):
+    torch.manual_seed(5)
+    conv.reset_parameters()
+    before = conv.weight.clone()
+    torch.manual_seed(5)
+    conv.reset_parameters()
+    assert torch.equal(conv.weight, before)
+
+
+def test_repr_shows_the_widths(conv):
+    assert repr(conv) == "GraphConvolution(4, 3)"

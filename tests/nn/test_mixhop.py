@@ -2,35 +2,37 @@ from itertools import pairwise
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch_geometric.data import Batch, Data
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn import MixHop, MixHopConvolution, SparseMatrix, normalized_adjacency, spmm
-from drgcn.nn import mixhop as convolution_module
-from drgcn.nn import mixhop as readout_module
-from drgcn.nn.mixhop import MixHopReadout
+from drgcn.nn import mixhop as module
+from drgcn.nn.mixhop import MixHopReadout, unit_rows
 
 from ..reference import adjacency, layouts, mixhop
 from ..reference.gates import gate
-from .matrices import random_matrix
-from .models import GATES, every_second_kept, gradients, lanes, losses, randomized
-
-NODES, D, CLASSES = 8, 6, 3
-ONE_WAY = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 2], [1, 2, 3, 4, 5, 6, 0, 3, 6]])
-EDGES = torch.cat([ONE_WAY, ONE_WAY.flip(0)], dim=1)  # node 7 is isolated
-REWEIGHT = pytest.mark.parametrize("reweight", GATES)
-LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
-WIDTHS = pytest.mark.parametrize(
-    ("hidden", "readout"),
-    [
-        ((4, 3, 2), (3, 3, 3)),
-        ((4, 3, 2), (0, 3, 3)),
-        ((0, 5, 0), (3, 6, 3)),
-        ((3, 0, 2, 1), (2, 4, 0, 3)),  # segments across powers, a power left out
-        ((5,), (3,)),
-        ((2, 2), (6, 0)),
-    ],
+from .matrices import MATRICES, random_matrix
+from .models import (
+    CLASSES,
+    EDGES,
+    GATES,
+    NODES,
+    D,
+    every_second_kept,
+    gradients,
+    one_at_a_time,
+    randomized,
 )
+
+LAYOUT = pytest.mark.parametrize("layout", [layouts.dense, SparseMatrix.from_tensor])
+WIDTHS = [  # of hidden layers and of the readout
+    ((4, 3, 2), (0, 3, 3)),
+    ((0, 5, 0), (3, 6, 3)),
+    ((3, 0, 2, 1), (2, 4, 0, 3)),  # segments across powers, a power left out
+    ((5,), (3,)),
+    ((2, 2), (6, 0)),
+]
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -46,7 +48,8 @@ def adj():
     return normalized_adjacency(EDGES, NODES, dtype=torch.float64)
 
 
-def random_model(hidden=(4, 3, 2), readout=None, num_layers=2, dropout=0.0, **options):
+def random_model(widths=((4, 3, 2), None), num_layers=2, dropout=0.0, **options):
+    hidden, readout = widths
     rates = {"dropout": dropout, "hidden_dropout": dropout}
     model = MixHop(
         D, hidden, CLASSES, num_layers=num_layers, readout_channels=readout, **rates, **options
@@ -73,13 +76,18 @@ def reference(model, x, masks=None):
 # The formula
 
 
-@WIDTHS
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-@pytest.mark.parametrize("binarize", [True, False])
-@REWEIGHT
-def test_model_equals_the_formula(x, hidden, readout, num_layers, binarize, reweight):
-    options = {"binarize": binarize, "reweight": reweight, "dropout": 0.5}
-    model = random_model(hidden, readout, num_layers, **options).eval()
+@one_at_a_time(
+    {"widths": ((4, 3, 2), (3, 3, 3)), "num_layers": 2, "binarize": True, "reweight": "dr"},
+    {"widths": WIDTHS[2], "num_layers": 3, "binarize": False},
+    {"widths": WIDTHS[0], "num_layers": 3, "binarize": False, "reweight": "static"},
+    {"widths": WIDTHS[3], "num_layers": 1, "binarize": False, "reweight": None},
+    widths=WIDTHS,
+    num_layers=[1, 3],
+    binarize=[False],
+    reweight=[None, "static", "constant"],
+)
+def test_model_equals_the_formula(x, setting):
+    model = random_model(dropout=0.5, **setting).eval()
     expected = reference(model, x)
     for layout in (layouts.dense, layouts.csr):
         torch.testing.assert_close(model(layout(x), EDGES), expected, **EXACT)
@@ -104,11 +112,14 @@ def dense_model(model, x, adj):
     return sum(w * part for w, part in zip(share, h.split(CLASSES, 1), strict=True))
 
 
-@WIDTHS
-@REWEIGHT
+@one_at_a_time(
+    {"widths": ((4, 3, 2), (3, 3, 3)), "reweight": "dr"},
+    widths=WIDTHS,
+    reweight=[None, "static", "constant"],
+)
 @LAYOUT
-def test_gradients_equal_those_of_dense_torch(x, adj, hidden, readout, reweight, layout):
-    model = random_model(hidden, readout, 3, binarize=False, reweight=reweight)
+def test_gradients_equal_those_of_dense_torch(x, adj, setting, layout):
+    model = random_model(num_layers=3, binarize=False, **setting)
     expected = dense_model(model, x, adj)
     found = model(layout(x), adj)
     torch.testing.assert_close(found, expected, **EXACT)
@@ -122,7 +133,7 @@ def test_convolution_is_powers_side_by_side(x, adj):
     torch.testing.assert_close(conv(x, adj), expected)
 
 
-def product_widths(monkeypatch, module):
+def product_widths(monkeypatch):
     widths = []
 
     def counted(matrix, y):
@@ -138,7 +149,7 @@ def product_widths(monkeypatch, module):
     [((4, 3, 2), [2, 5]), ((4, 3, 0), [3]), ((4, 0, 0), []), ((0, 0, 2), [2, 2])],
 )
 def test_powers_share_their_products(x, adj, widths, expected, monkeypatch):
-    found = product_widths(monkeypatch, convolution_module)
+    found = product_widths(monkeypatch)
     MixHopConvolution(D, widths).double()(x, adj)
     assert found == expected
 
@@ -147,15 +158,9 @@ def test_powers_share_their_products(x, adj, widths, expected, monkeypatch):
     ("widths", "count"), [((0, 3, 3), 2), ((3, 6, 3), 2), ((3, 9, 0), 1), ((6, 0, 0), 0)]
 )
 def test_products_of_the_readout_are_as_wide_as_the_classes(x, adj, widths, count, monkeypatch):
-    found = product_widths(monkeypatch, readout_module)
+    found = product_widths(monkeypatch)
     MixHopReadout(D, widths, CLASSES).double()(x, adj)
     assert found == [CLASSES] * count
-
-
-@pytest.mark.parametrize("layout", layouts.ALL)
-def test_features_of_any_layout_give_the_same_output(x, layout):
-    model = random_model(reweight="dr")
-    torch.testing.assert_close(model(layout(x), EDGES), model(x, EDGES))
 
 
 def test_binary_features_know_no_values(x):
@@ -165,20 +170,10 @@ def test_binary_features_know_no_values(x):
     assert not torch.allclose(real(x, EDGES), model(x, EDGES))
 
 
-@REWEIGHT
-@LAYOUT
-@pytest.mark.parametrize("binarize", [True, False])
-def test_vmap_over_parameters_equals_a_loop(x, adj, layout, reweight, binarize):
-    options = {"readout_channels": (0, 3, 3), "reweight": reweight, "binarize": binarize}
-    models = [randomized(MixHop(D, (4, 3, 2), CLASSES, **options), i).eval() for i in range(3)]
-    expected = torch.stack([model(x, adj) for model in models])
-    torch.testing.assert_close(lanes(models, layout(x), adj), expected)
-
-
 # Batches
 
 
-@REWEIGHT
+@pytest.mark.parametrize("reweight", GATES)
 @LAYOUT
 def test_batch_equals_graph_by_graph_without_batch_norm(layout, reweight):
     x = [random_matrix(NODES, D, seed=seed) for seed in range(3)]
@@ -237,13 +232,6 @@ def test_entering_rows_have_length_one_in_training(x):
     assert ((lengths - 1).abs() * lengths < 1e-9).all()  # one, or nothing left
 
 
-def test_the_block_pools_over_features_before_dropout(x):
-    model = random_model(dropout=0.5, reweight="dr")
-    (_, training, _), _ = model.layers(x, EDGES)
-    (_, evaluation, _), _ = model.eval().layers(x, EDGES)
-    assert torch.equal(training, evaluation)
-
-
 def test_the_two_rates_act_where_they_should(x, monkeypatch):
     rates = []
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda v, p, _: rates.append(p) or v)
@@ -269,10 +257,10 @@ def test_evaluation_uses_the_statistics_of_the_nodes_at_hand(x):
 # Parameters
 
 
-@WIDTHS
-@REWEIGHT
-def test_penalty_equals_the_literal_sum(hidden, readout, reweight):
-    model = random_model(hidden, readout, 3, reweight=reweight)
+@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("reweight", [None, "dr"])
+def test_penalty_equals_the_literal_sum(widths, reweight):
+    model = random_model(widths, 3, reweight=reweight)
     q = model.readout.segment_logits.detach().numpy()
     blocks = [p.detach().numpy() for layer in model.inputs for p in layer.parameters()]
     expected = mixhop.penalty(kernels(model), q, blocks, 0.05)
@@ -316,18 +304,6 @@ def test_parameters_start_as_the_authors_have_them():
     assert torch.equal(model.norms[0].bias, torch.zeros(50))
 
 
-@REWEIGHT
-def test_same_seed_resets_to_the_same_parameters(reweight):
-    torch.manual_seed(3)
-    model = MixHop(D, (4, 3, 2), CLASSES, reweight=reweight)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    randomized(model).float()
-    torch.manual_seed(3)
-    model.reset_parameters()
-    for name, value in model.state_dict().items():
-        assert torch.equal(before[name], value), name
-
-
 # Layers, preparation, training, errors
 
 
@@ -344,36 +320,18 @@ def test_layers_hold_what_the_next_layer_takes(x, num_layers):
         assert this[2] is following[0]
 
 
-def test_preparation_gives_what_the_model_takes(x):
-    model = random_model(reweight="dr")
-    prepared = model.prepare(Data(x=x, edge_index=EDGES))
-    torch.testing.assert_close(model(*prepared), model(x, EDGES))
-
-
-@REWEIGHT
-def test_loss_falls_by_plain_gradient_descent(reweight):
-    def make(d, classes):
-        return MixHop(d, (8, 8, 8), classes, hidden_dropout=0.5, binarize=False, reweight=reweight)
-
-    found = losses(make, torch.optim.SGD, lr=0.5)
-    assert sum(found[-5:]) < 0.5 * sum(found[:5])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_layers": 0}, "MixHop expects num_layers >= 1; found 0"),
-        ({"dropout": 1.0}, r"MixHop expects a .*dropout rate in \[0, 1\); found 1.0"),
         ({"hidden_dropout": -0.1}, r"MixHop expects a .*dropout rate in \[0, 1\); found -0.1"),
         ({"hidden_channels": 60}, "one width per power, such as .* found 60"),
         ({"hidden_channels": (5, -1)}, r"none negative and not all zero; found \(5, -1\)"),
         ({"hidden_channels": (0, 0)}, r"MixHopConvolution expects .* found \(0, 0\)"),
         ({"readout_channels": ()}, r"MixHopReadout expects one width per power.* found \(\)"),
         ({"readout_channels": (3, 4)}, r"multiple of .* found \(3, 4\) for 3 classes"),
-        ({"reweight": True}, "reweight to be one of .* found True"),
     ],
 )
-def test_impossible_arguments_are_refused(options, message):
+def test_impossible_widths_and_rates_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         MixHop(
             **({"in_channels": D, "hidden_channels": (4, 3), "out_channels": CLASSES} | options)
@@ -384,3 +342,27 @@ def test_binarizing_features_without_zeros_is_warned_of():
     data = Data(x=torch.rand(NODES, D) + 1, edge_index=EDGES)
     with pytest.warns(DrgcnWarning, match="binarize=False"):
         MixHop(D, (4, 3), CLASSES).prepare(data)
+
+
+# Rows of length one
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_rows_are_divided_by_their_lengths(name):
+    x = MATRICES[name]
+    expected = F.normalize(x, eps=1e-6)
+    torch.testing.assert_close(unit_rows(x), expected)
+    torch.testing.assert_close(unit_rows(SparseMatrix.from_tensor(x)).to_dense(), expected)
+
+
+def test_very_short_rows_stay_short():
+    x = torch.tensor([[3e-9, 4e-9]], dtype=torch.float64)
+    torch.testing.assert_close(unit_rows(x), torch.tensor([[3e-3, 4e-3]], dtype=torch.float64))
+
+
+def test_lanes_with_values_of_their_own_equal_a_loop():
+    x = SparseMatrix.from_tensor(random_matrix(7, 5))
+    values = torch.randn(3, x.values.numel(), dtype=torch.float64)
+    found = torch.vmap(lambda v: unit_rows(x.with_values(v)).values)(values)
+    expected = torch.stack([unit_rows(x.with_values(v)).values for v in values])
+    torch.testing.assert_close(found, expected)

@@ -6,10 +6,19 @@ import pytest
 import torch
 from scipy import stats
 
-from drgcn.sampling.layers import draw_with_replacement, draw_without_replacement
+from drgcn.sampling import CSRGraph
+from drgcn.sampling.layers import (
+    Candidates,
+    draw_with_replacement,
+    draw_without_replacement,
+    lookup,
+)
 
 from .graphs import Given
-from .matrices import assert_mean, many
+from .matrices import as_graph, assert_mean, many, uneven_matrix
+
+# Draws
+
 
 WEIGHT = torch.tensor([0.05, 2.0, 0.0, 0.3, 1.1, 0.0, 0.7, 5.0, 0.01], dtype=torch.float64)
 VALUES = torch.tensor([3.0, -1.0, 1e6, 2.0, 0.5, -1e6, 7.0, 1.0, 4.0], dtype=torch.float64)
@@ -167,3 +176,193 @@ def test_lanes_draw_what_they_draw_alone(draw):
     for lane in range(3):
         for ours, alone in zip(together, work(weights[lane], chances[lane]), strict=True):
             assert torch.equal(ours[lane], alone)
+
+
+# Candidates
+
+
+# Both ways to number candidates: with a place per node, and by sorting the entries.
+NARROW, WIDE = 12, 5000
+SIZE = pytest.mark.parametrize("cols", [NARROW, WIDE])
+KIND = pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+
+
+def wide(cols, kind=torch.int64):
+    """The same entries in a matrix of few or of many columns; the columns are spread out."""
+    narrow = uneven_matrix()
+    dense = torch.zeros(NARROW, cols, dtype=torch.float64)
+    dense[:, torch.arange(NARROW) * (cols // NARROW)] = narrow
+    return dense, as_graph(dense, kind)
+
+
+def by_loop(dense, rows):
+    found = {}
+    for v in rows.tolist():
+        for u in dense[v].nonzero().flatten().tolist():
+            found[u] = found.get(u, 0.0) + float(dense[v, u]) ** 2
+    return found
+
+
+def used(candidates):
+    """What stands in the places that are used, none of them twice."""
+    place = candidates.squares > 0
+    nodes = candidates.node[place].tolist()
+    assert len(nodes) == len(set(nodes))
+    return dict(zip(nodes, candidates.squares[place].tolist(), strict=True))
+
+
+ROWS = {
+    "one": [7],
+    "some": [8, 0, 3],
+    "the hub": [2, 1],
+    "one without entries": [5, 4],
+    "the first has none": [5, 5, 2],
+    "the last has none": [2, 5],
+    "all": list(range(NARROW)),
+    "one listed twice": [1, 4, 1, 1, 9],
+}
+
+
+@SIZE
+@KIND
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_candidates_are_those_of_a_loop(cols, kind, rows):
+    dense, graph = wide(cols, kind)
+    rows = torch.tensor(rows)
+    entries = int((dense[rows] != 0).sum())
+    for room in (0, 1, 40):
+        found = Candidates.of(graph, rows, entries + room if room else None)
+        assert used(found) == pytest.approx(by_loop(dense, rows))
+        assert found.node.shape == found.squares.shape
+        assert ((found.node >= 0) & (found.node < cols)).all()  # also where no candidate stands
+
+
+def test_both_ways_are_tried_here():
+    rows = torch.arange(NARROW)
+    assert len(Candidates.of(wide(NARROW)[1], rows).node) == NARROW
+    assert len(Candidates.of(wide(WIDE)[1], rows).node) < WIDE
+
+
+@SIZE
+def test_without_values_squares_count_the_receivers(cols):
+    dense, graph = wide(cols)
+    plain = CSRGraph(graph.rowptr, graph.col, cols)
+    rows = torch.tensor([2, 5, 8, 8, 0])
+    found = used(Candidates.of(plain, rows, 100))
+    assert found == by_loop((dense != 0).double(), rows)
+
+
+@SIZE
+@KIND
+def test_every_lane_has_candidates_of_its_own(cols, kind):
+    _, graph = wide(cols, kind)
+    lanes = torch.tensor([[0, 1, 2], [5, 5, 5], [11, 2, 11], [9, 8, 7]])
+    room = graph.most_entries(3, distinct=False)
+
+    def work(rows):
+        found = Candidates.of(graph, rows, room)
+        return found.node, found.squares
+
+    together = torch.vmap(work)(lanes)
+    for lane, rows in enumerate(lanes):
+        for ours, alone in zip(together, work(rows), strict=True):
+            assert torch.equal(ours[lane], alone)  # to the bit: a seed does not see its neighbours
+
+
+@SIZE
+def test_lengths_do_not_depend_on_the_rows(cols):
+    _, graph = wide(cols)
+    lengths = {len(Candidates.of(graph, torch.tensor(r), 60).node) for r in ([5, 5], [2, 1])}
+    assert len(lengths) == 1
+
+
+def test_single_precision_is_added_up_in_double():
+    value = torch.full((4000,), 0.1)
+    graph = CSRGraph(torch.arange(4001), torch.zeros(4000, dtype=torch.long), 1, value)
+    found = Candidates.of(graph, torch.arange(4000))
+    assert found.squares.dtype is torch.float64
+    expected = 4000 * float(value[0].double().square())
+    assert float(found.squares[0]) == pytest.approx(expected, rel=1e-12)
+
+
+# Looking up entries
+
+
+@KIND
+@pytest.mark.parametrize("shape", [(12, 12), (12, 300), (60, 7)])
+def test_crossings_are_those_of_the_dense_matrix(kind, shape):
+    dense = uneven_matrix(*shape)  # with a hub, an empty row and an empty column
+    graph = as_graph(dense, kind)
+    rows, cols = torch.arange(shape[0]), torch.arange(shape[1])
+    assert torch.equal(lookup(graph, rows, cols), dense)
+
+
+@KIND
+def test_rows_and_columns_may_be_listed_twice_and_in_any_order(kind):
+    dense = uneven_matrix(12, 30)
+    graph = as_graph(dense, kind)
+    rows = torch.tensor([9, 2, 2, 5, 0, 11])
+    cols = torch.tensor([29, 3, 0, 29, 29, 14, 1, 0])
+    assert torch.equal(lookup(graph, rows, cols), dense[rows][:, cols])
+    assert lookup(graph, rows[:0], cols).shape == (0, 8)
+    assert lookup(graph, rows, cols[:0]).shape == (6, 0)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 9, 31, 32, 33])
+def test_rows_of_every_length_are_searched_to_their_ends(length):
+    """Bisection goes wrong at the first and last entry, or where a length is a power of two."""
+    dense = torch.zeros(3, 80)
+    dense[1, 1 : 2 * length : 2] = torch.arange(1.0, length + 1)
+    dense[2, 0] = dense[0, 79] = 5.0
+    graph = as_graph(dense)
+    assert torch.equal(lookup(graph, torch.arange(3), torch.arange(80)), dense)
+
+
+def test_a_last_row_without_entries_finds_none():
+    dense = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    assert torch.equal(lookup(as_graph(dense), torch.arange(2), torch.arange(2)), dense)
+
+
+def test_without_values_entries_are_one():
+    dense = uneven_matrix()
+    graph = as_graph(dense)
+    plain = CSRGraph(graph.rowptr, graph.col, graph.num_cols)
+    found = lookup(plain, torch.arange(12), torch.arange(12))
+    assert torch.equal(found, (dense != 0).float())
+
+
+@pytest.mark.parametrize("shared", ["nothing", "rows", "cols"])
+def test_every_lane_has_crossings_of_its_own(shared):
+    dense = uneven_matrix()
+    graph = as_graph(dense)
+    rows, cols = torch.randint(12, (4, 6)), torch.randint(12, (4, 9))
+    if shared == "rows":
+        rows = rows[0]
+    if shared == "cols":
+        cols = cols[0]
+    dims = (None if shared == "rows" else 0, None if shared == "cols" else 0)
+    found = torch.vmap(lambda r, c: lookup(graph, r, c), dims)(rows, cols)
+    for lane in range(4):
+        r, c = rows if shared == "rows" else rows[lane], cols if shared == "cols" else cols[lane]
+        assert torch.equal(found[lane], dense[r][:, c])
+
+
+def test_trimmed_and_mapped_graphs_are_searched_too(tmp_path):
+    dense = uneven_matrix(20, 60)
+    graph = as_graph(dense, torch.int32).trimmed(5)
+    graph.save(tmp_path)
+    for each in (graph, CSRGraph.open(tmp_path)):
+        found = lookup(each, torch.arange(20), torch.arange(60))
+        kept = found != 0
+        assert torch.equal(found[kept], dense[kept])
+        assert torch.equal(kept.sum(1), (dense != 0).sum(1).clamp(max=5))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_graph_without_entries_has_zeros_only(weighted):
+    value = torch.zeros(0, dtype=torch.float64) if weighted else None
+    graph = CSRGraph.from_edge_index(torch.zeros(2, 0, dtype=torch.int64), 4, value)
+    found = lookup(graph, torch.tensor([0, 3]), torch.tensor([1, 1, 2]))
+    assert found.shape == (2, 3)
+    assert not found.any()
+    assert found.dtype == (torch.float64 if weighted else torch.get_default_dtype())

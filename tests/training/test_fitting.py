@@ -1,3 +1,6 @@
+import math
+from itertools import product
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +11,7 @@ from drgcn.errors import DrgcnError, InputError
 from drgcn.nn import GCN, MixHop
 from drgcn.streams import stream_key
 from drgcn.training import Patience, RisingLoss, StepwiseDecay, fit
+from drgcn.training.fitting import seed_blocks, seeds_that_fit
 
 ONE_MODEL = GCN(24, 8, 4)
 
@@ -16,19 +20,20 @@ def gcn(data, **options):
     return lambda: GCN(data.num_features, 8, 4, **options)
 
 
-@pytest.mark.parametrize("reweight", [None, "dr", "static"])
-@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+@pytest.mark.parametrize(
+    ("reweight", "norm"), [(None, None), ("dr", None), ("dr", "batch"), ("static", "layer")]
+)
 def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, reweight, norm):
     make = gcn(tiny, reweight=reweight, norm=norm)
-    alone = fit(make, tiny, [6], epochs=25)
-    among = fit(make, tiny, range(9), epochs=25)
+    alone = fit(make, tiny, [6], epochs=15)
+    among = fit(make, tiny, [0, 5, 6], epochs=15)  # two blocks
     for name, curves in alone.curves.items():
-        assert torch.equal(curves[0], among.curves[name][6])
+        assert torch.equal(curves[0], among.curves[name][2])
     weights = zip(
-        alone.models[0].state_dict().values(), among.models[6].state_dict().values(), strict=True
+        alone.models[0].state_dict().values(), among.models[2].state_dict().values(), strict=True
     )
     assert all(torch.equal(a, b) for a, b in weights)
-    assert alone.test_accuracy == among.test_accuracy[6:7]
+    assert alone.test_accuracy == among.test_accuracy[2:]
 
 
 def test_seeds_come_back_in_the_order_asked(tiny):
@@ -178,14 +183,11 @@ def test_early_stopping_is_per_seed_and_ends_the_pass(tiny, rule):
     result = fit(gcn(tiny), tiny, range(4), epochs=400, lr=0.05, rule=rule)
     assert max(result.epochs_run) < 400
     assert len(set(result.epochs_run)) > 1
-    for seed in range(4):
-        alone = fit(gcn(tiny), tiny, [seed], epochs=400, lr=0.05, rule=rule)
-        assert alone.epochs_run[0] == result.epochs_run[seed]
-
-
-def test_the_last_weights_are_tested_under_kipfs_rule(tiny):
-    result = fit(gcn(tiny), tiny, range(4), epochs=400, lr=0.05, rule=RisingLoss(window=3))
-    assert result.best_epoch == result.epochs_run
+    latest = result.epochs_run.index(max(result.epochs_run))
+    alone = fit(gcn(tiny), tiny, [latest], epochs=400, lr=0.05, rule=rule)
+    assert alone.epochs_run[0] == result.epochs_run[latest]
+    if isinstance(rule, RisingLoss):  # the last weights are tested
+        assert result.best_epoch == result.epochs_run
 
 
 @pytest.mark.parametrize(
@@ -219,29 +221,12 @@ def test_inputs_can_be_given(tiny):
     assert fit(Net, tiny, [0], epochs=3, prepare=swapped).epochs_run == [3]
 
 
-def test_progress_is_told(tiny):
+def test_progress_is_told(tiny, monkeypatch):
+    monkeypatch.setattr("drgcn.training.trainer._REPORT_EVERY", 0.0)
     seen = []
-    fit(gcn(tiny), tiny, range(8), epochs=200, progress=seen.append)
-    assert seen
-    assert all(p.epochs_in_all == 400 for p in seen)
-    assert [p.epochs_done for p in seen] == sorted(p.epochs_done for p in seen)
-
-
-@pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])
-def test_bad_seeds_are_refused(tiny, seeds):
-    with pytest.raises(InputError, match="seeds"):
-        fit(gcn(tiny), tiny, seeds, epochs=1)
-
-
-def test_an_empty_or_unlabelled_part_is_refused(tiny):
-    empty = tiny.clone()
-    empty.val_mask = torch.zeros_like(tiny.val_mask)
-    with pytest.raises(InputError, match="val_mask"):
-        fit(gcn(tiny), empty, [0], epochs=1)
-    unlabelled = tiny.clone()
-    unlabelled.y = torch.full_like(tiny.y, -1)
-    with pytest.raises(InputError, match="labels"):
-        fit(gcn(tiny), unlabelled, [0], epochs=1)
+    fit(gcn(tiny), tiny, range(8), epochs=5, progress=seen.append)
+    assert [p.epochs_done for p in seen] == list(range(1, 11))
+    assert {(p.epochs_in_all, p.seeds_at_once, p.seeds) for p in seen} == {(10, 4, 8)}
 
 
 def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
@@ -249,20 +234,6 @@ def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
     broken.x = tiny.x * float("nan")
     with pytest.raises(DrgcnError, match="diverged"):
         fit(gcn(tiny), broken, [0], epochs=3, rule=Patience())
-
-
-@pytest.mark.parametrize(
-    ("make", "options", "words"),
-    [
-        (lambda: GCN(24, 8, 3), {}, "at least 4 outputs"),
-        (lambda: GCN(24, 8, 4), {"epochs": 0}, "at least one epoch"),
-        (lambda: GCN(24, 8, 4), {"seeds": 5}, r"range\(5\)"),
-        (lambda: ONE_MODEL, {}, "new model at every call"),
-    ],
-)
-def test_mistakes_are_explained(tiny, make, options, words):
-    with pytest.raises(InputError, match=words):
-        fit(make, tiny, **({"seeds": [0], "epochs": 2} | options))
 
 
 def test_a_model_that_vmap_cannot_follow_is_explained(tiny):
@@ -290,9 +261,16 @@ def test_divergence_is_said_under_every_rule(tiny):
     [
         ({"make_model": GCN(24, 8, 4)}, "function that builds a model"),
         ({"make_model": lambda: None}, "return a module; it returned NoneType"),
+        ({"make_model": lambda: GCN(24, 8, 3)}, "at least 4 outputs"),
+        ({"make_model": lambda: ONE_MODEL}, "new model at every call"),
         ({"data": []}, "one PyG Data; found list"),
         ({"epochs": 2.5}, "at least one epoch"),
+        ({"seeds": 5}, r"range\(5\)"),
         ({"seeds": [1.5]}, "distinct seeds"),
+        ({"seeds": [1, 1]}, "distinct seeds"),
+        ({"seeds": [-1]}, "distinct seeds"),
+        ({"seeds": []}, "distinct seeds"),
+        ({"seeds_at_once": 0}, "seeds_at_once .* found 0"),
         ({"weight_decay": float("inf")}, "finite lr and weight_decay"),
     ],
 )
@@ -300,3 +278,144 @@ def test_what_cannot_be_trained_is_refused(tiny, arguments, words):
     given = {"make_model": gcn(tiny), "data": tiny, "seeds": [0], "epochs": 2, **arguments}
     with pytest.raises(InputError, match=words):
         fit(given.pop("make_model"), given.pop("data"), given.pop("seeds"), **given)
+
+
+# Learning-rate schedule
+
+
+@pytest.mark.parametrize(("every", "lr"), [(40, 0.25), (1, 0.1), (7, 2.0)])
+def test_the_rate_is_that_of_the_literal_rule(every, lr):
+    schedule = StepwiseDecay(every)
+    for epoch in (*range(1, 100), *range(395, 405)):
+        step = epoch - 1  # steps made before this one
+        expected = max(lr * (1 - 0.01 * math.floor(step / every)), 0)
+        found = lr * schedule.factor(torch.tensor(epoch))
+        assert float(found) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_the_first_cut_comes_after_so_many_epochs():
+    factors = [float(StepwiseDecay(3, share=0.25).factor(torch.tensor(e))) for e in range(1, 15)]
+    assert factors == [1, 1, 1, 0.75, 0.75, 0.75, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0, 0]
+
+
+def test_the_rate_never_becomes_negative():
+    assert float(StepwiseDecay(1, share=0.3).factor(torch.tensor(100))) == 0
+
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # needs no such device
+GIB = 2**30
+
+
+# Blocks
+
+
+@pytest.mark.parametrize(
+    ("seeds", "blocks"),
+    [
+        ((6,), [(4, 5, 6, 7)]),
+        ((3, 4), [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        ((9, 1, 8, 0), [(0, 1, 2, 3), (8, 9, 10, 11)]),
+    ],
+)
+def test_on_cpu_a_seed_has_its_place_in_a_block_of_four(seeds, blocks):
+    assert seed_blocks(seeds, CPU) == blocks
+    assert seed_blocks(seeds, CPU, at_once=1) == blocks  # whatever the memory
+
+
+def test_elsewhere_all_seeds_are_one_block_if_they_fit():
+    seeds = (5, 0, 7, 2, 1)
+    for at_once in (None, 5, 6, 1000):
+        assert seed_blocks(seeds, CUDA, at_once) == [seeds]
+
+
+def test_blocks_are_few_and_nearly_equal_and_keep_the_order():
+    for at_once, count in product(range(1, 12), range(1, 40)):
+        seeds = tuple(torch.randperm(count).tolist())
+        blocks = seed_blocks(seeds, CUDA, at_once)
+        assert tuple(seed for block in blocks for seed in block) == seeds
+        sizes = [len(block) for block in blocks]
+        assert max(sizes) <= at_once
+        assert max(sizes) - min(sizes) <= 1
+        assert len(blocks) == next(n for n in range(1, 99) if n * at_once >= count)
+
+
+# Free memory
+
+
+class Device:
+    """A CUDA device on paper: shared memory, and so much for every seed."""
+
+    def __init__(self, monkeypatch, *, free, shared, each, beside=7 * GIB):
+        self.shared, self.each, self.beside = shared, each, beside
+        self.allocated = self.peak = beside  # what others hold is not a seed's need
+        self.tried = []
+        found = {
+            "mem_get_info": lambda device: (free, 140 * GIB),
+            "memory_allocated": lambda device: self.allocated,
+            "max_memory_allocated": lambda device: self.peak,
+            "reset_peak_memory_stats": lambda device: setattr(self, "peak", self.allocated),
+            "synchronize": lambda device=None: None,
+            "empty_cache": lambda: None,
+        }
+        for name, function in found.items():
+            monkeypatch.setattr(torch.cuda, name, function)
+
+    def make_trainer(self, seeds):
+        self.tried.append(seeds)
+        device = self
+
+        class Trainer:
+            def run_epoch(self):
+                device.peak = max(
+                    device.peak, device.beside + device.shared + len(seeds) * device.each
+                )
+
+        return Trainer()
+
+
+def room(free, shared, each):
+    """Nine tenths of the free memory, for two peaks: one of the recording, one of its replays."""
+    count = 0
+    while 2 * (shared + (count + 1) * each) <= 0.9 * free:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("free", "shared", "each"),
+    [
+        (100 * GIB, 1 * GIB, 4 * GIB),
+        (100 * GIB, 30 * GIB, 1 * GIB),
+        (16 * GIB, 3 * GIB, GIB // 2),
+    ],
+)
+def test_as_many_seeds_fit_as_free_memory_holds(monkeypatch, free, shared, each):
+    device = Device(monkeypatch, free=free, shared=shared, each=each)
+    seeds = tuple(range(20))
+    expected = room(free, shared, each)
+    assert 1 <= expected < 20
+    assert seeds_that_fit(device.make_trainer, seeds, CUDA) == expected
+    assert device.tried == [seeds[:1], seeds[:2]]
+
+
+def test_no_more_seeds_fit_than_are_asked_for(monkeypatch):
+    device = Device(monkeypatch, free=100 * GIB, shared=GIB, each=2**20)
+    assert seeds_that_fit(device.make_trainer, (4, 2, 9), CUDA) == 3
+
+
+def test_a_further_seed_that_needs_nothing_measurable_is_no_error(monkeypatch):
+    device = Device(monkeypatch, free=100 * GIB, shared=GIB, each=0)
+    assert seeds_that_fit(device.make_trainer, tuple(range(20)), CUDA) == 20
+
+
+def test_one_or_two_seeds_are_not_measured(monkeypatch):
+    device = Device(monkeypatch, free=0, shared=GIB, each=GIB)
+    for count in (1, 2):
+        assert seeds_that_fit(device.make_trainer, tuple(range(count)), CUDA) == count
+    assert device.tried == []
+
+
+def test_too_little_memory_for_one_seed_is_said(monkeypatch):
+    device = Device(monkeypatch, free=4 * GIB, shared=2 * GIB, each=1 * GIB)
+    with pytest.raises(InputError, match=r"about 6\.0 GiB; found 4\.0 GiB free on cuda"):
+        seeds_that_fit(device.make_trainer, tuple(range(20)), CUDA)

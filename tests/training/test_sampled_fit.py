@@ -24,6 +24,7 @@ KINDS = {
     "simple": lambda d, c, **o: GraphSAGE(d, 8, c, fan_outs=(3, 2), form="simple", **o),
 }
 KIND = pytest.mark.parametrize("kind", KINDS)
+ONE_OF_EACH = pytest.mark.parametrize("kind", ["fastgcn", "adapt", "concat"])
 LAST = RisingLoss(window=100)  # keeps the last weights, and stops at the end alone
 
 
@@ -59,9 +60,11 @@ def assert_equal_to_the_bit(one, place, other, there):
 # One pass over many seeds
 
 
-@KIND
+DR = {"reweight": "dr", "dropout": 0.4}
+
+
 @pytest.mark.parametrize(
-    "options", [{"reweight": "dr", "dropout": 0.4}, {"norm": "batch"}], ids=["dr", "batch norm"]
+    ("kind", "options"), [*((kind, DR) for kind in KINDS), ("fastgcn", {"norm": "batch"})]
 )
 def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, kind, options):
     settings = {"epochs": 5, "batch_size": 10, "inductive": "train"}
@@ -71,7 +74,7 @@ def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, kind, option
     assert not torch.equal(among.curves["train_loss"][0], among.curves["train_loss"][1])
 
 
-@KIND
+@ONE_OF_EACH
 def test_the_outside_generator_is_neither_read_nor_moved(tiny, kind):
     found = []
     for seed in (1, 2):
@@ -114,8 +117,9 @@ def plain_loop(make, data, training, seed, *, epochs, batch_size, lr, decay, los
         yield sum(losses) / len(losses), loss_of(out, data.y[data.val_mask]).item(), model
 
 
-@KIND
-@pytest.mark.parametrize("inductive", [None, "train"])
+@pytest.mark.parametrize(
+    ("kind", "inductive"), [*((kind, "train") for kind in KINDS), ("adapt", None)]
+)
 def test_one_pass_equals_a_plain_loop_over_seeds_and_steps(tiny, kind, inductive):
     make = maker(kind, reweight="dr", dropout=0.2)
     settings = {"epochs": 5, "batch_size": 10, "lr": 0.02}
@@ -228,8 +232,9 @@ def poisoned(data, *parts, labels=False):
     return other
 
 
-@KIND
-@pytest.mark.parametrize("inductive", ["train", "apart"])
+@pytest.mark.parametrize(
+    ("kind", "inductive"), [*((kind, "train") for kind in KINDS), ("fastgcn", "apart")]
+)
 def test_training_sees_nothing_of_other_nodes(tiny, kind, inductive):
     bad = poisoned(tiny, "val", "test", labels=True)
     settings = {"epochs": 4, "batch_size": 10, "inductive": inductive, "rule": LAST}
@@ -243,7 +248,7 @@ def test_training_sees_nothing_of_other_nodes(tiny, kind, inductive):
             assert torch.equal(a, b)
 
 
-@KIND
+@ONE_OF_EACH
 def test_by_default_training_sees_the_whole_graph(tiny, kind):
     settings = {"epochs": 3, "batch_size": 10}
     bad = poisoned(tiny, "val", "test")
@@ -251,7 +256,7 @@ def test_by_default_training_sees_the_whole_graph(tiny, kind):
     assert not torch.equal(clean.curves["train_loss"][0], other.curves["train_loss"][0])
 
 
-@KIND
+@ONE_OF_EACH
 def test_apart_validation_sees_nothing_of_test_nodes(tiny, kind):
     settings = {"epochs": 4, "batch_size": 10, "inductive": "apart"}
     bad = poisoned(tiny, "test", labels=True)
@@ -266,8 +271,9 @@ def test_apart_validation_sees_nothing_of_test_nodes(tiny, kind):
     assert not torch.equal(clean.curves["val_loss"][0], other.curves["val_loss"][0])
 
 
-@KIND
-@pytest.mark.parametrize("inductive", ["train", "apart"])
+@pytest.mark.parametrize(
+    ("kind", "inductive"), [*((kind, "apart") for kind in KINDS), ("concat", "train")]
+)
 def test_kept_models_give_the_recorded_accuracy_where_they_are_tested(tiny, kind, inductive):
     settings = {"epochs": 5, "batch_size": 10, "inductive": inductive}
     result = fit(maker(kind), tiny, [0], **settings)
@@ -425,9 +431,7 @@ def test_several_graphs_take_neither_batch_size_nor_inductive(options):
     ("options", "words"),
     [
         ({"batch_size": 0}, "batch_size to be a whole number from 1 on; found 0"),
-        ({"batch_size": "a"}, "batch_size to be a whole number from 1 on; found 'a'"),
         ({"batch_size": 2.5}, "batch_size to be a whole number from 1 on; found 2.5"),
-        ({"batch_size": True}, "batch_size to be a whole number from 1 on; found True"),
         ({"inductive": "test"}, "'train' or 'apart'; found 'test'"),
     ],
 )

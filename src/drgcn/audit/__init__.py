@@ -1,1 +1,1 @@
-"""What is wrong with a dataset: duplicates, label leaks, hygiene; and a dataset without it."""
+"""Audit of a dataset for duplicates, label leaks and faults, and refining without duplicates."""

@@ -1,4 +1,4 @@
-"""A graph as plain arrays, for audits that look at it from many sides."""
+"""View of a PyG ``Data`` as plain arrays, checked for an audit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import sparse
 
 from drgcn.data.assemble import DatasetInfo, as_array, as_features
 from drgcn.data.checks import checked_pairs
@@ -23,7 +24,7 @@ PARTS: Final = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class GraphView:
-    """What an audit may look at; the ``Data`` it came from stays as it is.
+    """A graph as plain arrays; the ``Data`` it came from stays as it is.
 
     Attributes:
         x: Features, a float array or a ``scipy.sparse.csr_array``; may hold non-finite values.
@@ -32,7 +33,7 @@ class GraphView:
         masks: The parts of the split that there are, by name; they may overlap.
         graph: The number of the graph that each node belongs to.
         class_names: One name per class.
-        info: What was loaded and removed on the way, if :func:`drgcn.data.load` did it.
+        info: Facts of loading, if :func:`drgcn.data.load` made the ``Data``.
     """
 
     x: Features
@@ -45,7 +46,7 @@ class GraphView:
 
     @classmethod
     def of(cls, data: Data) -> GraphView:
-        """The view of a PyG ``Data``.
+        """Return the view of a PyG ``Data``.
 
         Raises:
             InputError: If ``x`` or ``edge_index`` is missing, there are no nodes, or the tensors
@@ -88,8 +89,13 @@ class GraphView:
         return labelled(self.y)
 
     def mask(self, part: str) -> Mask:
-        """The nodes of a part; nobody if the split does not have it."""
+        """Return the nodes of a part; none if the split does not have it."""
         return self.masks.get(part, np.zeros(self.nodes, dtype=np.bool_))
+
+
+def is_finite(x: Features) -> bool:
+    """Return True if no feature is NaN or infinite."""
+    return bool(np.isfinite(x.data if sparse.issparse(x) else x).all())
 
 
 def _features(data: Data) -> Features:

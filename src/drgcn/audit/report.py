@@ -1,4 +1,4 @@
-"""``audit``: the findings about one dataset."""
+"""Audit of a dataset, and the report of its findings."""
 
 from __future__ import annotations
 
@@ -9,91 +9,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy import sparse
 
 from drgcn.audit.duplicates import duplicate_findings, find_duplicates
 from drgcn.audit.duplicates.findings import similarity_finding
 from drgcn.audit.finding import Finding, Severity
-from drgcn.audit.graph_view import GraphView
-from drgcn.audit.hygiene.features import feature_findings
-from drgcn.audit.hygiene.graph import graph_findings
-from drgcn.audit.hygiene.split import split_findings
+from drgcn.audit.graph_view import GraphView, is_finite
+from drgcn.audit.hygiene import feature_findings, graph_findings, split_findings
 from drgcn.audit.leaks.findings import leak_findings
 from drgcn.data.assemble import undirected
-from drgcn.data.features import Features
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("serious", "warning", "note", "fine")
-_FORMAT = "drgcn audit 1"
 Progress = Callable[[str, int, int], None]
+SEVERITIES: Final[tuple[Severity, ...]] = ("serious", "warning", "note", "fine")
 
-
-@dataclass(frozen=True)
-class AuditReport:
-    """What an audit of a dataset found.
-
-    Attributes:
-        dataset: Name of the dataset.
-        facts: Its size and origin, by name.
-        findings: The findings, in the order of the audit.
-    """
-
-    dataset: str
-    facts: dict[str, Any]
-    findings: tuple[Finding, ...]
-
-    @property
-    def worst(self) -> Severity:
-        """The worst severity of all findings."""
-        return next(severity for severity in SEVERITIES if severity == "fine" or self.of(severity))
-
-    def of(self, severity: Severity) -> list[Finding]:
-        """The findings of one severity."""
-        return [finding for finding in self.findings if finding.severity == severity]
-
-    def finding(self, name: str) -> Finding | None:
-        """The finding of a name, if there is one."""
-        return next((finding for finding in self.findings if finding.name == name), None)
-
-    @property
-    def counts(self) -> dict[Severity, int]:
-        """How many findings there are of each severity, the worst first."""
-        return {severity: len(self.of(severity)) for severity in SEVERITIES}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only: no arrays, and ``None`` for numbers that are not finite."""
-        return {
-            "format": _FORMAT,
-            "dataset": self.dataset,
-            "worst": self.worst,
-            "facts": _plain(self.facts),
-            "findings": [_plain(finding.to_dict()) for finding in self.findings],
-        }
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> AuditReport:
-        """The report that :meth:`to_dict` wrote.
-
-        Raises:
-            InputError: If these are no values of a report.
-        """
-        if values.get("format") != _FORMAT:
-            raise InputError(
-                f"Expected an audit in the format {_FORMAT!r}; found {values.get('format')!r}."
-            )
-        findings = []
-        for entry in values["findings"]:
-            table = {"columns": tuple(entry["columns"]), "rows": tuple(map(tuple, entry["rows"]))}
-            findings.append(Finding(**{**entry, **table}))
-        return cls(values["dataset"], dict(values["facts"]), tuple(findings))
+_FORMAT = "drgcn audit 1"
 
 
 def audit(
@@ -105,7 +37,7 @@ def audit(
     class_names: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Look at graph, features, split, duplicates and label leaks of a dataset.
+    """Check graph, features, split, duplicates and label leaks of a dataset.
 
     Args:
         data: One graph, or several as one (``data.graph``), with features dense or sparse. It is
@@ -136,16 +68,16 @@ def audit(
         "features": lambda: feature_findings(data),
         "split": lambda: split_findings(data),
     }
-    if _finite(view.x):
+    if is_finite(view.x):
         steps["duplicates"] = lambda: _duplicates(data, texts)
         steps["label leaks"] = lambda: leak_findings(data, texts, feature_names, class_names)
     else:
-        steps["content"] = lambda: [_unread()]
+        steps["content"] = lambda: [_not_finite()]
     findings: list[Finding] = []
-    for number, (step, look) in enumerate(steps.items()):
+    for number, (step, check) in enumerate(steps.items()):
         if progress is not None:
             progress(step, number, len(steps))
-        findings += look()
+        findings += check()
     own = view.info.name if view.info is not None else "graph"
     return AuditReport(name or own, _facts(view, texts), tuple(findings))
 
@@ -155,11 +87,7 @@ def _duplicates(data: Data, texts: Sequence[str] | None) -> list[Finding]:
     return [*duplicate_findings(data, texts, found=found), similarity_finding(found)]
 
 
-def _finite(x: Features) -> bool:
-    return bool(np.isfinite(x.data if sparse.issparse(x) else x).all())
-
-
-def _unread() -> Finding:
+def _not_finite() -> Finding:
     return Finding(
         name="duplicates and label leaks",
         severity="warning",
@@ -184,6 +112,67 @@ def _facts(view: GraphView, texts: Sequence[str] | None) -> dict[str, Any]:
             "content hash": view.info.content_hash,
         }
     return facts
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """Findings of the audit of a dataset.
+
+    Attributes:
+        dataset: Name of the dataset.
+        facts: Its size and origin, by name.
+        findings: The findings, in the order of the audit.
+    """
+
+    dataset: str
+    facts: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Severity:
+        """The worst severity of all findings."""
+        return next((severity for severity in SEVERITIES if self.of(severity)), "fine")
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """Return the findings of one severity."""
+        return [finding for finding in self.findings if finding.severity == severity]
+
+    def finding(self, name: str) -> Finding | None:
+        """Return the finding of a name, if there is one."""
+        return next((finding for finding in self.findings if finding.name == name), None)
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """Number of findings of each severity, the worst first."""
+        return {severity: len(self.of(severity)) for severity in SEVERITIES}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: no arrays, and ``None`` for numbers that are not finite."""
+        return {
+            "format": _FORMAT,
+            "dataset": self.dataset,
+            "worst": self.worst,
+            "facts": _plain(self.facts),
+            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+        }
+
+    def to_json(self) -> str:
+        """Return the report as one JSON object."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AuditReport:
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: If these are no values of a report.
+        """
+        if values.get("format") != _FORMAT:
+            raise InputError(
+                f"Expected an audit in the format {_FORMAT!r}; found {values.get('format')!r}."
+            )
+        findings = tuple(Finding.from_dict(entry) for entry in values["findings"])
+        return cls(values["dataset"], dict(values["facts"]), findings)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Texts of nodes, and features made of their words: stems, word vectors, lengths."""
+"""Texts of nodes, and features made of them: by word vectors, or by a language model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import takewhile
@@ -18,8 +18,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import InputError, MissingDataError, how_to_install
+
+Floats = npt.NDArray[np.float32]
+
+_POSSESSIVE = re.compile(r"['’]s\b")
+_WORD = re.compile(r"[^\W_]+")
+# Misspelt words and numbers make vocabularies endless; an audit must not keep all of them.
+_REMEMBERED = 1 << 18
+# No line of a vector file is near this long; a file without line ends must not fill the memory.
+_LONGEST_LINE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class NodeTexts:
 
     @classmethod
     def of_dataset(cls, root: Path, name: str) -> NodeTexts:
-        """The texts of a dataset, from ``<root>/refined/<name>_text.jsonl``."""
+        """Read the texts of a dataset, from ``<root>/refined/<name>_text.jsonl``."""
         path = root / "refined" / f"{name.lower()}_text.jsonl"
         if not path.is_file():
             raise MissingDataError(
@@ -98,12 +109,19 @@ def _entry(line: bytes, where: str) -> tuple[int, str, str]:
     return index, text, kind if isinstance(kind, str) else ""
 
 
-# Misspelt words and numbers make vocabularies endless; an audit must not keep all of them.
-_REMEMBERED = 1 << 18
+def split_words(text: str) -> list[str]:
+    """Split a text into words: runs of letters and digits in lower case.
+
+    >>> split_words("Bayes's Rule: a case-based view")
+    ['bayes', 'rule', 'a', 'case', 'based', 'view']
+    """
+    # NOTE[PAPER]: neither the file of GloVe-300 vectors nor the splitting into words is stated;
+    # lower case and words without punctuation are found in all of GloVe's files.
+    return _WORD.findall(_POSSESSIVE.sub("", text.lower()))
 
 
 def stemmed_words(text: str) -> list[str]:
-    """The stems of a text's words in order, by the English Snowball stemmer.
+    """Return the stems of a text's words in order, by the English Snowball stemmer.
 
     Words are runs of letters and digits in lower case. Typographic letters that stand for
     others (ligatures, full-width forms) become those others first.
@@ -116,7 +134,7 @@ def stemmed_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stem(word: str) -> str:
-    """The stem of a word in lower case."""
+    """Return the stem of a word in lower case."""
     return _stemmer().stemWord(word)
 
 
@@ -129,12 +147,8 @@ def _stemmer() -> Any:
     return snowballstemmer.stemmer("english")
 
 
-_POSSESSIVE = re.compile(r"['’]s\b")
-_WORD = re.compile(r"[^\W_]+")
-
-
-def title_features(texts: Sequence[str], vectors: WordVectors) -> npt.NDArray[np.float32]:
-    """Mean word vector without stop words, number of words, number without stop words.
+def title_features(texts: Sequence[str], vectors: WordVectors) -> Floats:
+    """Return mean word vector without stop words, number of words, number without stop words.
 
     Words without a vector count towards the lengths but not the mean. A text without any known
     word has the mean zero.
@@ -150,33 +164,22 @@ def title_features(texts: Sequence[str], vectors: WordVectors) -> npt.NDArray[np
     stop = _stop_words()
     for row, text in zip(features, texts, strict=True):
         words = split_words(text)
-        telling = [word for word in words if word not in stop]
-        known = [vectors.index[word] for word in telling if word in vectors]
+        content = [word for word in words if word not in stop]
+        known = [vectors.index[word] for word in content if word in vectors]
         if known:
             # NOTE[PAPER]: whether a word said twice counts twice is not stated; here it does.
             row[:-2] = vectors.matrix[known].mean(axis=0, dtype=np.float64)
         # NOTE[PAPER]: the unit of "the length of the title" is not stated; here it is words.
-        row[-2:] = len(words), len(telling)
+        row[-2:] = len(words), len(content)
     return features
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
-    """All words of some texts that are no stop words: those whose vectors are needed."""
+    """Return all words of some texts but stop words: those whose vectors are needed."""
     words: set[str] = set()
     for text in texts:
         words.update(split_words(text))
     return words - _stop_words()
-
-
-def split_words(text: str) -> list[str]:
-    """The words of a text in order: runs of letters and digits in lower case.
-
-    >>> split_words("Bayes's Rule: a case-based view")
-    ['bayes', 'rule', 'a', 'case', 'based', 'view']
-    """
-    # NOTE[PAPER]: neither the file of GloVe-300 vectors nor the splitting into words is stated;
-    # lower case and words without punctuation are found in all of GloVe's files.
-    return _WORD.findall(_POSSESSIVE.sub("", text.lower()))
 
 
 def _stop_words() -> frozenset[str]:
@@ -184,12 +187,6 @@ def _stop_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
-
-
-Floats = npt.NDArray[np.float32]
-
-# No line of a vector file is near this long; a file without line ends must not fill the memory.
-_LONGEST_LINE = 1 << 20
 
 
 class WordVectors:
@@ -330,3 +327,120 @@ def _is_number(field: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+# NOTE[PAPER]: how text is cut into sentences is not stated; here after a full stop, question or
+# exclamation mark in front of a capital. A title without a full stop goes with what follows it.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
+_LONGEST_SENTENCE = 512
+
+
+def encode_texts(
+    texts: Sequence[str],
+    folder: str | PathLike[str],
+    batch_size: int = 32,
+    progress: Callable[[int, int], None] | None = None,
+    device: torch.device | str = "cpu",
+) -> npt.NDArray[np.float32]:
+    """Return, for each text, the mean over its sentences of their mean last hidden state.
+
+    Args:
+        texts: One text per node. An empty one gives a row of zeros.
+        folder: A model and its tokenizer as ``transformers`` saves them (``config.json``,
+            ``model.safetensors``, ``tokenizer.json``). Nothing is downloaded, no code out of the
+            folder is run, and weights that are pickles are refused.
+        batch_size: Sentences at a time.
+        progress: Called after each batch with the number of sentences done and of all sentences.
+        device: Where the model runs.
+
+    Returns:
+        A matrix ``[texts, hidden size]``.
+
+    Raises:
+        InputError: If the folder holds no such model, or ``transformers`` is not installed.
+    """
+    if batch_size < 1:
+        raise InputError(f"expected batch_size to be 1 or more, found {batch_size}")
+    tokenizer, model = _read(Path(folder))
+    model = model.to(device).eval()
+    sentences, owners = _sentences(texts)
+    # Alike in length, sentences need little padding; the longest come first, so that memory
+    # runs out at once or not at all.
+    order = sorted(range(len(sentences)), key=lambda place: -len(sentences[place]))
+    means = np.zeros((len(texts), model.config.hidden_size), dtype=np.float64)
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        tokens = tokenizer(
+            [sentences[place] for place in places],
+            padding=True,
+            truncation=True,
+            max_length=_most_tokens(tokenizer, model),
+            return_tensors="pt",
+        ).to(device)
+        with torch.inference_mode():
+            hidden = model(**tokens).last_hidden_state
+        vectors = mean_over_tokens(hidden, tokens["attention_mask"]).double().cpu().numpy()
+        np.add.at(means, owners[places], vectors)
+        if progress is not None:
+            progress(start + len(places), len(order))
+    # NOTE[PAPER]: "we average over the last hidden state of BERT for each sentence": whether long
+    # sentences weigh more is not stated; here all sentences of a text weigh the same.
+    counts = np.bincount(owners, minlength=len(texts))
+    return (means / np.maximum(counts, 1)[:, None]).astype(np.float32)
+
+
+def mean_over_tokens(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Mean of ``hidden`` [sentences, tokens, width] over the tokens marked real by ``mask``."""
+    # NOTE[PAPER]: whether the marks at both ends of a sentence count is not stated; here they do.
+    weights = mask.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text into sentences, none of them empty."""
+    return [part for part in _SENTENCE_END.split(text.strip()) if part]
+
+
+def _sentences(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    parts = [split_sentences(text) for text in texts]
+    owners = np.repeat(np.arange(len(texts)), [len(sentences) for sentences in parts])
+    return [sentence for sentences in parts for sentence in sentences], owners
+
+
+def _most_tokens(tokenizer: Any, model: Any) -> int:
+    # NOTE[PAPER]: what becomes of longer sentences is not stated; BERT takes no more than 512.
+    positions = getattr(model.config, "max_position_embeddings", _LONGEST_SENTENCE)
+    return min(_LONGEST_SENTENCE, tokenizer.model_max_length, positions)
+
+
+def _read(folder: Path) -> tuple[Any, Any]:
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"expected {folder} to be the folder of a model saved by transformers, with "
+            "config.json, model.safetensors and tokenizer.json"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise InputError(
+            f"{folder} has no model.safetensors; weights in pytorch_model.bin are pickles, which "
+            "are never opened: save the model again with safe_serialization=True"
+        )
+    try:
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError:
+        raise InputError(
+            "Expected the package transformers to encode texts with; found none. "
+            + how_to_install("text")
+        ) from None
+    only_here = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), **only_here)
+        model = AutoModel.from_pretrained(str(folder), use_safetensors=True, **only_here)
+    except Exception as error:  # a damaged folder can raise nearly anything
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"the model in {folder} cannot be read: {reason}") from None
+    if tokenizer.pad_token is None or model.config.is_encoder_decoder:
+        raise InputError(
+            f"{folder} holds no encoder of the BERT kind: expected a model of one part, and a "
+            "tokenizer with a padding token"
+        )
+    return tokenizer, model

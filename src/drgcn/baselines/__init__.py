@@ -1,4 +1,4 @@
-"""Methods that the paper quotes and does not run: no graph convolutions.
+"""Baselines without graph convolutions, which the paper quotes and does not run.
 
 Each is a dataclass whose fields are its settings, with ``predict(data, seed)`` for scores of all
 nodes. :func:`run_baseline` runs one over seeds and writes records.
@@ -7,8 +7,7 @@ nodes. :func:`run_baseline` runs one over seeds and writes records.
 from drgcn.baselines.base import Baseline, Prediction
 from drgcn.baselines.deepwalk import DeepWalk
 from drgcn.baselines.ica import IterativeClassification
-from drgcn.baselines.label_propagation import LabelPropagation
-from drgcn.baselines.manireg import ManifoldRegularization
+from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.run import METHODS, BaselineRecord, baseline_records, method, run_baseline
 from drgcn.baselines.semiemb import SemiEmbedding

@@ -17,6 +17,10 @@ from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnWarning, InputError
 
+Numbers = npt.NDArray[np.float64]
+
+_STEPS = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -53,7 +57,7 @@ class Baseline(Protocol):
 
 
 def expect_at_least(least: int, settings: object, *names: str) -> None:
-    """Refuses settings that are no whole numbers, or too small."""
+    """Raise unless the named settings are whole numbers of at least ``least``."""
     for name in names:
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -64,7 +68,7 @@ def expect_at_least(least: int, settings: object, *names: str) -> None:
 
 
 def expect_positive(settings: object, *names: str) -> None:
-    """Refuses settings that are not numbers above zero, or lists of such numbers."""
+    """Raise unless the named settings are numbers above zero, or tuples of such numbers."""
     for name in names:
         value = getattr(settings, name)
         values = value if isinstance(value, tuple) else (value,)
@@ -103,7 +107,7 @@ class SeenGraph:
 
     @classmethod
     def of(cls, data: Data) -> SeenGraph:
-        """The part of a loaded graph that a baseline may use.
+        """Return the part of a loaded graph that a baseline may use.
 
         Raises:
             InputError: If something is missing, or nodes have several labels.
@@ -166,8 +170,7 @@ class SeenGraph:
 
 
 def _adjacency(edge_index: Tensor, nodes: int) -> sparse.csr_array:
-    row, col = edge_index.numpy()
-    row, col = row[row != col], edge_index[1].numpy()[row != col]
+    row, col = edge_index[:, edge_index[0] != edge_index[1]].numpy()
     both = (np.concatenate([row, col]), np.concatenate([col, row]))
     matrix = sparse.csr_array((np.ones(len(both[0])), both), shape=(nodes, nodes))
     matrix.sum_duplicates()
@@ -176,14 +179,10 @@ def _adjacency(edge_index: Tensor, nodes: int) -> sparse.csr_array:
 
 
 def seeded(seed: int) -> torch.Generator:
-    """A generator of a baseline's own: nobody else's draws change its numbers."""
+    """Return a generator of its own for a baseline, independent of the global random state."""
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"Expected a seed that is a whole number from 0 on; found {seed!r}.")
     return torch.Generator().manual_seed(seed)
-
-
-_STEPS = 1000
-Numbers = npt.NDArray[np.float64]
 
 
 def logistic_regression(
@@ -192,7 +191,7 @@ def logistic_regression(
     inverse_penalty: float,
     classes: int,
 ) -> tuple[Numbers, Numbers]:
-    """Fits scikit-learn's regression with an L2 penalty.
+    """Fit scikit-learn's regression with an L2 penalty.
 
     Args:
         x: One row per labelled node.

@@ -1,4 +1,4 @@
-"""DeepWalk: vectors of nodes out of random walks, then a logistic regression."""
+"""DeepWalk: node vectors from random walks, then logistic regression."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def random_walks(
     """Nodes visited by walks that go to a uniformly drawn neighbour at every step.
 
     Args:
-        adjacency: Who is whose neighbour.
+        adjacency: Edges of the graph.
         starts: First node of each walk ``[walks]``.
         length: Number of nodes in a walk, the first included.
         generator: Where the draws come from.

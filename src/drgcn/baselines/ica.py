@@ -1,4 +1,4 @@
-"""Iterative classification: labels of neighbours as features, guessed over and over."""
+"""Iterative classification: logistic regression on features and labels of neighbours."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from drgcn.baselines.base import (
+    Numbers,
     Prediction,
     SeenGraph,
     expect_at_least,
@@ -20,6 +21,8 @@ from drgcn.baselines.base import (
     seeded,
 )
 from drgcn.errors import InputError
+
+Nodes = npt.NDArray[np.int64]
 
 _AGGREGATES = ("count", "share")
 
@@ -81,7 +84,7 @@ class IterativeClassification:
     def _relations(
         self, seen: SeenGraph, x: sparse.csr_array, penalty: float, aggregate: str
     ) -> LabelRelations:
-        """Both regressions, fitted to training nodes."""
+        """Fit both regressions to the training nodes."""
         train, y = seen.train.numpy(), seen.train_y.numpy()
         local, begins = logistic_regression(x[train], y, penalty, seen.classes)
         labels = (x @ local + begins).argmax(axis=1)
@@ -95,10 +98,6 @@ class IterativeClassification:
         weight, bias = logistic_regression(both, y, penalty, seen.classes)
         width = x.shape[1]
         return LabelRelations(neighbours, x @ weight[:width] + bias, weight[width:], labels)
-
-
-Numbers = npt.NDArray[np.float64]
-Nodes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,7 @@ class LabelRelations:
     labels: Nodes
 
     def one_by_one(self, order: Nodes, rounds: int) -> Nodes:
-        """Labels after going over the nodes of ``order``; each change counts at once."""
+        """Return labels after changing the nodes of ``order`` one at a time."""
         labels = self.labels.copy()
         first, col = self.neighbours.indptr, self.neighbours.indices
         value = self.neighbours.data
@@ -130,7 +129,7 @@ class LabelRelations:
         return labels
 
     def at_once(self, nodes: Nodes, rounds: int) -> Nodes:
-        """Labels after rounds in which all ``nodes`` change together."""
+        """Return labels after rounds in which all ``nodes`` change together."""
         labels = self.labels.copy()
         for _ in range(rounds):
             labels[nodes] = self._scores(labels)[nodes].argmax(axis=1)

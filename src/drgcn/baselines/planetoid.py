@@ -17,155 +17,6 @@ from drgcn.baselines.deepwalk import random_walks
 from drgcn.errors import InputError
 
 
-class PlanetoidNet:
-    """Classes out of features and vectors; vectors are free, or a layer over features.
-
-    As in the authors' code, features and vectors first give class probabilities each on their
-    own, both with a loss, and a last layer decides between them.
-
-    Args:
-        seen: The graph.
-        channels: Size of a vector.
-        free: Whether each node has a vector of its own.
-        generator: Where initial weights come from.
-    """
-
-    def __init__(
-        self, seen: SeenGraph, channels: int, free: bool, generator: torch.Generator
-    ) -> None:
-        features, classes = seen.x.size(1), seen.classes
-
-        def glorot(rows: int, columns: int) -> Tensor:
-            weight = torch.empty(rows, columns)
-            return torch.nn.init.xavier_uniform_(weight, generator=generator).requires_grad_()
-
-        def zeros(count: int) -> Tensor:
-            return torch.zeros(count, requires_grad=True)
-
-        self._x = seen.x
-        self._free = free
-        if free:
-            drawn = 0.01 * torch.randn(seen.nodes, channels, generator=generator)
-            self._embedding = [drawn.requires_grad_()]
-        else:
-            self._embedding = [glorot(features, channels), zeros(channels)]
-        self.context_weight = glorot(seen.nodes, channels)
-        self._from_x = [glorot(features, classes), zeros(classes)]
-        self._from_vector = [glorot(channels, classes), zeros(classes)]
-        self._last = [glorot(2 * classes, classes), zeros(classes)]
-
-    @property
-    def context_parameters(self) -> list[Tensor]:
-        """What is trained to predict contexts."""
-        return [*self._embedding, self.context_weight]
-
-    @property
-    def class_parameters(self) -> list[Tensor]:
-        """What is trained to predict classes; vectors are trained for both."""
-        return [*self._embedding, *self._from_x, *self._from_vector, *self._last]
-
-    def embed(self, nodes: Tensor) -> Tensor:
-        """Vectors of nodes ``[count, channels]``."""
-        if self._free:
-            return F.embedding(nodes, self._embedding[0])
-        weight, bias = self._embedding
-        return F.relu(self._x[nodes] @ weight + bias)
-
-    def class_loss(self, nodes: Tensor, y: Tensor) -> Tensor:
-        """Cross-entropies of both parts and of the whole, each a mean over nodes."""
-        own, vector, whole = self._logits(nodes)
-        return F.cross_entropy(own, y) + F.cross_entropy(vector, y) + F.cross_entropy(whole, y)
-
-    @torch.no_grad()
-    def scores(self, nodes: Tensor) -> Tensor:
-        """Logarithms of class probabilities ``[count, classes]``."""
-        return self._logits(nodes)[2].log_softmax(dim=1)
-
-    def state(self) -> list[Tensor]:
-        """A copy of all that decides classes."""
-        return [one.detach().clone() for one in self.class_parameters]
-
-    @torch.no_grad()
-    def restore(self, state: list[Tensor]) -> None:
-        """Goes back to a copy."""
-        for one, kept in zip(self.class_parameters, state, strict=True):
-            one.copy_(kept)
-
-    def _logits(self, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        own = self._x[nodes] @ self._from_x[0] + self._from_x[1]
-        vector = self.embed(nodes) @ self._from_vector[0] + self._from_vector[1]
-        both = torch.cat([own.softmax(dim=1), vector.softmax(dim=1)], dim=1)
-        return own, vector, both @ self._last[0] + self._last[1]
-
-
-def context_loss(
-    embed: Callable[[Tensor], Tensor], weight: Tensor, pairs: Tensor, wrong: Tensor
-) -> Tensor:
-    r"""The loss of Planetoid's contexts, summed over pairs: for a centre :math:`i`, its context
-    :math:`c` and wrong contexts :math:`n`
-
-    .. math::
-        -\log \sigma(\mathbf{w}_c \cdot \mathbf{e}_i)
-        - \sum_n \log \sigma(-\mathbf{w}_n \cdot \mathbf{e}_i).
-
-    Args:
-        embed: Gives the vectors of nodes ``[count, d]``.
-        weight: A vector for each node as context ``[nodes, d]``.
-        pairs: Centre and context ``[2, pairs]``.
-        wrong: Wrong contexts of each pair ``[pairs, negatives]``.
-    """
-    # A centre stands in many pairs, and a layer over features is dear.
-    centres, place = pairs[0].unique(return_inverse=True)
-    vectors = F.embedding(place, embed(centres))
-    right = (vectors * F.embedding(pairs[1], weight)).sum(dim=1)
-    drawn = (F.embedding(wrong, weight) @ vectors[:, :, None]).squeeze(2)
-    return F.softplus(-right).sum() + F.softplus(drawn).sum()
-
-
-def window_pairs(walks: Tensor, window: int) -> Tensor:
-    """All pairs in a walk at a distance of at most ``window``, a node with itself included.
-
-    Args:
-        walks: Nodes ``[walks, length]``.
-        window: Greatest distance.
-
-    Returns:
-        Centre and context of each pair ``[2, pairs]``.
-    """
-    place = torch.arange(walks.size(1))
-    centre, context = ((place[:, None] - place).abs() <= window).nonzero().unbind(dim=1)
-    return torch.stack([walks[:, centre].flatten(), walks[:, context].flatten()])
-
-
-def label_pairs(
-    nodes: Tensor, y: Tensor, count: int, negatives: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Labelled nodes drawn uniformly, each with a node of its class and some of other classes.
-
-    Args:
-        nodes: Labelled nodes, of two classes or more.
-        y: Their classes.
-        count: How many pairs to draw.
-        negatives: How many nodes of other classes to draw for each.
-        generator: Where the draws come from.
-
-    Returns:
-        Centre and context of each pair ``[2, count]``, which may be the same node, and the wrong
-        contexts ``[count, negatives]``.
-    """
-    order = y.argsort(stable=True)
-    sizes = y.bincount()
-    begins = sizes.cumsum(0) - sizes
-    centre = torch.randint(len(nodes), (count,), generator=generator)
-    begin, size = begins[y[centre]], sizes[y[centre]]
-    drawn = torch.rand(count, 1 + negatives, generator=generator, dtype=torch.float64)
-    context = order[begin + (drawn[:, 0] * size).long()]
-    # Around the ring of sorted labels, starting behind the own class.
-    others = (drawn[:, 1:] * (len(y) - size)[:, None]).long()
-    wrong = order[((begin + size)[:, None] + others) % len(y)]
-    return torch.stack([nodes[centre], nodes[context]]), nodes[wrong]
-
-
 @dataclass(frozen=True)
 class Planetoid:
     """`"Revisiting Semi-Supervised Learning with Graph Embeddings"
@@ -280,3 +131,152 @@ class PlanetoidI(Planetoid):
 
     name: ClassVar[str] = "planetoid-i"
     form: Literal["T", "I"] = "I"
+
+
+class PlanetoidNet:
+    """Classes out of features and vectors; vectors are free, or a layer over features.
+
+    As in the authors' code, features and vectors first give class probabilities each on their
+    own, both with a loss, and a last layer decides between them.
+
+    Args:
+        seen: The graph.
+        channels: Size of a vector.
+        free: Whether each node has a vector of its own.
+        generator: Where initial weights come from.
+    """
+
+    def __init__(
+        self, seen: SeenGraph, channels: int, free: bool, generator: torch.Generator
+    ) -> None:
+        features, classes = seen.x.size(1), seen.classes
+
+        def glorot(rows: int, columns: int) -> Tensor:
+            weight = torch.empty(rows, columns)
+            return torch.nn.init.xavier_uniform_(weight, generator=generator).requires_grad_()
+
+        def zeros(count: int) -> Tensor:
+            return torch.zeros(count, requires_grad=True)
+
+        self._x = seen.x
+        self._free = free
+        if free:
+            drawn = 0.01 * torch.randn(seen.nodes, channels, generator=generator)
+            self._embedding = [drawn.requires_grad_()]
+        else:
+            self._embedding = [glorot(features, channels), zeros(channels)]
+        self.context_weight = glorot(seen.nodes, channels)
+        self._from_x = [glorot(features, classes), zeros(classes)]
+        self._from_vector = [glorot(channels, classes), zeros(classes)]
+        self._last = [glorot(2 * classes, classes), zeros(classes)]
+
+    @property
+    def context_parameters(self) -> list[Tensor]:
+        """Parameters that are trained to predict contexts."""
+        return [*self._embedding, self.context_weight]
+
+    @property
+    def class_parameters(self) -> list[Tensor]:
+        """Parameters that are trained to predict classes; vectors are trained for both."""
+        return [*self._embedding, *self._from_x, *self._from_vector, *self._last]
+
+    def embed(self, nodes: Tensor) -> Tensor:
+        """Vectors of nodes ``[count, channels]``."""
+        if self._free:
+            return F.embedding(nodes, self._embedding[0])
+        weight, bias = self._embedding
+        return F.relu(self._x[nodes] @ weight + bias)
+
+    def class_loss(self, nodes: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropies of both parts and of the whole, each a mean over nodes."""
+        own, vector, whole = self._logits(nodes)
+        return F.cross_entropy(own, y) + F.cross_entropy(vector, y) + F.cross_entropy(whole, y)
+
+    @torch.no_grad()
+    def scores(self, nodes: Tensor) -> Tensor:
+        """Logarithms of class probabilities ``[count, classes]``."""
+        return self._logits(nodes)[2].log_softmax(dim=1)
+
+    def state(self) -> list[Tensor]:
+        """Return a copy of the class parameters."""
+        return [one.detach().clone() for one in self.class_parameters]
+
+    @torch.no_grad()
+    def restore(self, state: list[Tensor]) -> None:
+        """Set the parameters back to a copy."""
+        for one, kept in zip(self.class_parameters, state, strict=True):
+            one.copy_(kept)
+
+    def _logits(self, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        own = self._x[nodes] @ self._from_x[0] + self._from_x[1]
+        vector = self.embed(nodes) @ self._from_vector[0] + self._from_vector[1]
+        both = torch.cat([own.softmax(dim=1), vector.softmax(dim=1)], dim=1)
+        return own, vector, both @ self._last[0] + self._last[1]
+
+
+def context_loss(
+    embed: Callable[[Tensor], Tensor], weight: Tensor, pairs: Tensor, wrong: Tensor
+) -> Tensor:
+    r"""The loss of Planetoid's contexts, summed over pairs: for a centre :math:`i`, its context
+    :math:`c` and wrong contexts :math:`n`
+
+    .. math::
+        -\log \sigma(\mathbf{w}_c \cdot \mathbf{e}_i)
+        - \sum_n \log \sigma(-\mathbf{w}_n \cdot \mathbf{e}_i).
+
+    Args:
+        embed: Gives the vectors of nodes ``[count, d]``.
+        weight: A vector for each node as context ``[nodes, d]``.
+        pairs: Centre and context ``[2, pairs]``.
+        wrong: Wrong contexts of each pair ``[pairs, negatives]``.
+    """
+    # A centre stands in many pairs, and a layer over features is dear.
+    centres, place = pairs[0].unique(return_inverse=True)
+    vectors = F.embedding(place, embed(centres))
+    right = (vectors * F.embedding(pairs[1], weight)).sum(dim=1)
+    drawn = (F.embedding(wrong, weight) @ vectors[:, :, None]).squeeze(2)
+    return F.softplus(-right).sum() + F.softplus(drawn).sum()
+
+
+def window_pairs(walks: Tensor, window: int) -> Tensor:
+    """All pairs in a walk at a distance of at most ``window``, a node with itself included.
+
+    Args:
+        walks: Nodes ``[walks, length]``.
+        window: Greatest distance.
+
+    Returns:
+        Centre and context of each pair ``[2, pairs]``.
+    """
+    place = torch.arange(walks.size(1))
+    centre, context = ((place[:, None] - place).abs() <= window).nonzero().unbind(dim=1)
+    return torch.stack([walks[:, centre].flatten(), walks[:, context].flatten()])
+
+
+def label_pairs(
+    nodes: Tensor, y: Tensor, count: int, negatives: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Labelled nodes drawn uniformly, each with a node of its class and some of other classes.
+
+    Args:
+        nodes: Labelled nodes, of two classes or more.
+        y: Their classes.
+        count: How many pairs to draw.
+        negatives: How many nodes of other classes to draw for each.
+        generator: Where the draws come from.
+
+    Returns:
+        Centre and context of each pair ``[2, count]``, which may be the same node, and the wrong
+        contexts ``[count, negatives]``.
+    """
+    order = y.argsort(stable=True)
+    sizes = y.bincount()
+    begins = sizes.cumsum(0) - sizes
+    centre = torch.randint(len(nodes), (count,), generator=generator)
+    begin, size = begins[y[centre]], sizes[y[centre]]
+    drawn = torch.rand(count, 1 + negatives, generator=generator, dtype=torch.float64)
+    context = order[begin + (drawn[:, 0] * size).long()]
+    # Around the ring of sorted labels, starting behind the own class.
+    others = (drawn[:, 1:] * (len(y) - size)[:, None]).long()
+    wrong = order[((begin + size)[:, None] + others) % len(y)]
+    return torch.stack([nodes[centre], nodes[context]]), nodes[wrong]

@@ -1,9 +1,8 @@
-"""Baselines by name, run over seeds, with a record of every pass."""
+"""Baselines by name, run over seeds, with a record of every run."""
 
 from __future__ import annotations
 
 import datetime
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,12 +16,12 @@ from torch_geometric.data import Data
 from drgcn.baselines.base import Baseline
 from drgcn.baselines.deepwalk import DeepWalk
 from drgcn.baselines.ica import IterativeClassification
-from drgcn.baselines.label_propagation import LabelPropagation
-from drgcn.baselines.manireg import ManifoldRegularization
+from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.errors import InputError
 from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
+from drgcn.stats import Summary
 
 #: In the order of the paper's table.
 METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
@@ -42,7 +41,7 @@ METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
 
 
 def method(name: str) -> Baseline:
-    """The baseline of a name, with its usual settings."""
+    """Return the baseline of a name, with its default settings."""
     if name not in METHODS:
         raise InputError(
             f"Expected a method out of {', '.join(METHODS)}; found {name!r}. Use one of them."
@@ -52,7 +51,7 @@ def method(name: str) -> Baseline:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What one seed came to.
+    """Accuracies of one seed.
 
     Attributes:
         test_accuracy: Accuracy on the test nodes, between 0 and 1.
@@ -138,13 +137,26 @@ def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
 
 
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
-    """Return the records of a folder by their files; of damaged ones it warns."""
+    """Return the records of a folder by their files, with a warning for damaged ones."""
     return BaselineRecord.read_folder(folder)
 
 
+# Of what is known of a dataset, the facts that a record keeps.
 _DATA_FACTS = (
-    *("name", "split", "split_seed", "nodes", "edges", "features", "classes"),
-    *("train", "val", "test", "feature_source", "normalize", "options", "content_hash"),
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
 )
 
 
@@ -156,7 +168,7 @@ def run_baseline(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[int, SeedResult]:
-    """Results for every seed, from the records in ``out`` where they exist already.
+    """Return results for every seed, from the records in ``out`` where they exist already.
 
     A method without chance is run for the first seed alone.
 
@@ -210,36 +222,14 @@ def _one_seed(baseline: Baseline, data: Data, seed: int) -> SeedResult:
 
 
 def plain_settings(baseline: Baseline) -> dict[str, Any]:
-    """All settings, as JSON will give them back."""
+    """Return all settings as JSON reads them back: tuples become lists."""
     settings = asdict(baseline)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Accuracies in percent over seeds.
-
-    Attributes:
-        seeds: How many seeds.
-        test: Mean on test nodes.
-        test_deviation: Standard deviation (n - 1); ``None`` for one seed.
-        val: Mean on validation nodes.
-    """
-
-    seeds: int
-    test: float
-    test_deviation: float | None
-    val: float
-
-    @classmethod
-    def of(cls, results: Mapping[int, SeedResult]) -> Summary:
-        """From the results of seeds, one or more."""
-        test = [100 * result.test_accuracy for result in results.values()]
-        val = [100 * result.val_accuracy for result in results.values()]
-        spread = statistics.stdev(test) if len(test) > 1 else None
-        return cls(len(test), statistics.fmean(test), spread, statistics.fmean(val))
-
-    def words(self, digits: int) -> str:
-        """``67.2 ± 0.5``; of one seed the number alone, which has no deviation."""
-        spread = "" if self.test_deviation is None else f" ± {self.test_deviation:.{digits}f}"
-        return f"{self.test:.{digits}f}{spread}"
+def accuracies(results: Mapping[int, SeedResult]) -> tuple[Summary, Summary]:
+    """Return the accuracy in percent over seeds, on test nodes and on validation nodes."""
+    return (
+        Summary.of([100 * result.test_accuracy for result in results.values()]),
+        Summary.of([100 * result.val_accuracy for result in results.values()]),
+    )

@@ -1,4 +1,4 @@
-"""SemiEmb: a perceptron whose hidden layer is alike at both ends of an edge."""
+"""SemiEmb: a perceptron with a margin loss on the hidden vectors of neighbours."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def margin_loss(vectors: Tensor, near: Tensor, far: Tensor, margin: float) -> Te
         vectors: One row per node ``[nodes, d]``.
         near: Pairs of neighbours ``[2, pairs]``.
         far: Pairs of other nodes ``[2, pairs]``.
-        margin: Distance :math:`m` beyond which nodes are let be.
+        margin: Distance :math:`m` beyond which pairs add no loss.
     """
     apart = F.embedding(near[0], vectors) - F.embedding(near[1], vectors)
     pulled = (apart * apart).sum(dim=1)

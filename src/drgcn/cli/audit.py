@@ -1,4 +1,4 @@
-"""``drgcn audit``: what a dataset is made of, and what may spoil results on it."""
+"""``drgcn audit``: duplicates, label leaks and faults of a dataset."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json as jsonlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,8 @@ from drgcn.cli.options import (
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from drgcn.audit.report import Progress
 
 TextFile = Annotated[
@@ -70,17 +73,16 @@ def audit(
     """
     from drgcn.audit.leaks.words import read_feature_names
     from drgcn.audit.page import markdown_report, write_page
-    from drgcn.audit.report import SEVERITIES
-    from drgcn.audit.report import audit as look
+    from drgcn.audit.report import audit as run_audit
 
     for name, path in (("--html", html), ("--markdown", markdown)):
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise InputError(f"Expected {name} to be a file in a folder that exists; got {path}.")
     use_threads(threads)
-    data = load_to_audit(dataset, split, features, data_root, offline)
+    stored = StoredDataset(dataset, split, features, data_root, offline)
     with progress_bar() as progress:
-        report = look(
-            data,
+        report = run_audit(
+            stored.load(),
             None if text is None else read_texts(text, skip_kind or []),
             feature_names=None if words is None else read_feature_names(words),
             progress=progress,
@@ -92,7 +94,7 @@ def audit(
     if json:
         print(report.to_json())
     else:
-        for severity in SEVERITIES:
+        for severity in report.counts:
             for finding in report.of(severity):
                 print(f"{severity:<8} {finding.name}: {finding.summary}")
         counts = ", ".join(f"{count} {severity}" for severity, count in report.counts.items())
@@ -101,22 +103,38 @@ def audit(
         raise typer.Exit(1)
 
 
-def load_to_audit(
-    dataset: str, split: str | None, features: Path | None, data_root: Path | None, offline: bool
-) -> Any:
-    """A dataset with its features as stored; own data needs no labels."""
-    from drgcn.data import load, names
+@dataclass(frozen=True)
+class StoredDataset:
+    """Options that name a dataset, which is loaded with its features as stored."""
 
-    options: dict[str, Any] = {} if features is None else {"features": str(features)}
-    if dataset.lower().replace("_", "-") not in names() and Path(dataset).exists():
-        options["require_labels"] = False
-    return load(
-        dataset, data_root, split=split, normalize="none", sparse=True, offline=offline, **options
-    )
+    name: str
+    split: str | None
+    features: Path | None
+    data_root: Path | None
+    offline: bool
+
+    def load(self) -> Data:
+        """Load the dataset, sparse and not normalised; own data needs no labels."""
+        from drgcn.data import load, names
+
+        options: dict[str, Any] = {}
+        if self.features is not None:
+            options["features"] = str(self.features)
+        if self.name.lower().replace("_", "-") not in names() and Path(self.name).exists():
+            options["require_labels"] = False
+        return load(
+            self.name,
+            self.data_root,
+            split=self.split,
+            normalize="none",
+            sparse=True,
+            offline=self.offline,
+            **options,
+        )
 
 
 def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:
-    """The texts of a file in node order, empty where they are of a kind to be skipped."""
+    """Read the texts of a file in node order, empty where their kind is to be skipped."""
     from drgcn.audit.texts import NodeTexts
 
     nodes = NodeTexts.read(path)
@@ -135,7 +153,7 @@ def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress | None]:
-    """A line on standard error that says what is looked at; none if nobody watches."""
+    """Show the current step on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -49,12 +49,12 @@ def baselines(
 
     Example: drgcn baselines cora --method label-propagation --method ica
     """
-    from drgcn.baselines.run import METHODS, Summary, run_baseline
-    from drgcn.baselines.run import method as of_name
+    from drgcn.baselines.run import METHODS, accuracies, run_baseline
+    from drgcn.baselines.run import method as baseline_named
     from drgcn.data import load
 
     use_threads(threads)
-    chosen = [of_name(name) for name in method or METHODS]
+    chosen = [baseline_named(name) for name in method or METHODS]
     folder = use_folder(out)
     found: list[dict[str, Any]] = []
     for baseline in chosen:
@@ -65,10 +65,18 @@ def baselines(
             print(f"{name}: seed {done + 1} of {of}", file=sys.stderr)
 
         results = run_baseline(baseline, data, range(seeds), folder, progress=show)
-        summary = Summary.of(results)
-        row = {"method": baseline.name, "settings": asdict(baseline)}
-        found.append({**row, **asdict(summary)})
+        test, val = accuracies(results)
+        found.append(
+            {
+                "method": baseline.name,
+                "settings": asdict(baseline),
+                "seeds": test.seeds,
+                "test": test.mean,
+                "test_deviation": test.std if test.seeds > 1 else None,
+                "val": val.mean,
+            }
+        )
         if not json:
-            print(f"{baseline.name:<18} {summary.words(2)} (n={summary.seeds})", flush=True)
+            print(f"{baseline.name:<18} {test.words(2)} (n={test.seeds})", flush=True)
     if json:
         print(jsonlib.dumps({"dataset": data.dataset.to_dict(), "rows": found}))

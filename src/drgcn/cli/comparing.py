@@ -19,12 +19,12 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from torch_geometric.data import Data
 
 from drgcn.errors import UndefinedStability
+from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
-from drgcn.studies.comparison import gain, k_words, summarize, verdict
+from drgcn.studies.comparison import decide_rows, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import Experiment, unusual
 from drgcn.studies.run import Outcome, run
 from drgcn.training import Progress as FitProgress
@@ -85,7 +85,7 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
     )
     if settings := unusual(outcomes[0].experiment):
         console.print(f"Departing from the usual training: {settings}.")
-    console.print(_table(report["rows"], report["metric"]))
+    console.print(_table(report["rows"], report["metric"]).rich())
     if report["verdict"]:
         console.print(report["verdict"])
     for row in report["rows"]:
@@ -123,7 +123,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "metric": objective_for(data.y).metric,
         "variance_spread": _spread(data),
         "rows": rows,
-        "verdict": verdict(by_gate) if complete else None,
+        "verdict": verdict(decide_rows(by_gate)) if complete else None,
     }
 
 
@@ -136,9 +136,8 @@ def _words(now: FitProgress) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]], metric: str) -> Table:
-    table = Table(
-        "", f"test {metric} % (n={rows[0]['seeds']})", "gain over plain [95 %]", "K per layer"
-    )
+    test = f"test {metric} % (n={rows[0]['seeds']})"
+    cells = []
     for row in rows:
         std, over = row["test_accuracy_std"], row["gain_over_plain"]
         accuracy = f"{row['test_accuracy_mean']:.2f}" + ("" if std is None else f" ± {std:.2f}")
@@ -146,8 +145,8 @@ def _table(rows: Sequence[dict[str, Any]], metric: str) -> Table:
         if over:
             mean, low, high = over
             gained = f"{mean:+.2f}" + ("" if low is None else f" [{low:+.2f}, {high:+.2f}]")
-        table.add_row(row["row"], accuracy, gained, k_words(row["k"]))
-    return table
+        cells.append((row["row"], accuracy, gained, k_words(row["k"])))
+    return Table(("", test, "gain over plain [95 %]", "K per layer"), cells)
 
 
 def _spread(data: Data) -> float | None:

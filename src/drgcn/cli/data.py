@@ -28,20 +28,20 @@ Name = Annotated[str, typer.Argument(help="A dataset's name.")]
 def list_datasets(json: Json = False) -> None:
     """List the datasets by name."""
     from rich.console import Console
-    from rich.table import Table
 
     from drgcn.data.catalog import describe, names
+    from drgcn.reporting.tables import Table
 
     entries = [describe(name) for name in names()]
     if json:
         keys = ("name", "title", "splits", "licence", "home")
         print(jsonlib.dumps([{key: getattr(entry, key) for key in keys} for entry in entries]))
         return
-    table = Table("name", "what it is", "splits")
+    rows = []
     for entry in entries:
         splits = ", ".join(entry.splits[:4]) + (", ..." if len(entry.splits) > 4 else "")
-        table.add_row(entry.name, entry.title, splits)
-    Console().print(table)
+        rows.append((entry.name, entry.title, splits))
+    Console().print(Table(("name", "what it is", "splits"), rows).rich())
 
 
 @app.command("info")
@@ -54,10 +54,10 @@ def info(
 ) -> None:
     """Load a dataset and say what is in it; of several graphs, the size of each."""
     from rich.console import Console
-    from rich.table import Table
 
     from drgcn.data import load, names
     from drgcn.data.union import graph_sizes
+    from drgcn.reporting.tables import Table
 
     own: dict[str, Any] = {}
     if dataset.lower() not in names() and Path(dataset).exists():
@@ -68,13 +68,14 @@ def info(
         several = {"graphs": [asdict(graph) for graph in graphs]} if graphs else {}
         print(jsonlib.dumps(facts | several))
         return
-    table = Table(show_header=False)
-    for key, value in facts.items():
-        if value is not False and value not in ("", None, {}, []):
-            table.add_row(key.replace("_", " "), _shown(value))
+    rows = [
+        (key.replace("_", " "), _shown(value))
+        for key, value in facts.items()
+        if value is not False and value not in ("", None, {}, [])
+    ]
     if graphs:
-        table.add_row("graphs", "\n".join(map(str, graphs)))
-    Console().print(table)
+        rows.append(("graphs", "\n".join(map(str, graphs))))
+    Console().print(Table((), rows).rich())
 
 
 def _shown(value: Any) -> str:
@@ -186,7 +187,7 @@ def _from_encoder(
     from rich.console import Console
     from rich.progress import Progress
 
-    from drgcn.audit.encoder import encode_texts
+    from drgcn.audit.texts import encode_texts
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("sentences", total=None)

@@ -43,7 +43,7 @@ def demo(
     from drgcn.cli.writable import use_folder
     from drgcn.data import load
     from drgcn.studies.records import load_records
-    from drgcn.studies.report.page import write_report
+    from drgcn.studies.report.contents import write_report
 
     use_threads(threads)
     device = use_device("cpu")

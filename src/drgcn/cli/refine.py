@@ -1,4 +1,4 @@
-"""``drgcn refine``: a dataset without its duplicates, as a folder of its own."""
+"""``drgcn refine``: a dataset with its duplicates merged, as a folder of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drgcn.cli.audit import SkipKind, TextFile, load_to_audit, read_texts
+from drgcn.cli.audit import SkipKind, StoredDataset, TextFile, read_texts
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
     from torch_geometric.data import Data
 
+    from drgcn.audit.duplicates.features import Evidence as KindOfEvidence
+    from drgcn.audit.refining.refine import Refined
+
 
 class Evidence(StrEnum):
-    """What makes nodes duplicates."""
+    """Kinds of evidence that nodes are duplicates."""
 
     exact = "exact"
     near = "near"
@@ -39,14 +42,18 @@ class Evidence(StrEnum):
 
 
 class FeatureRule(StrEnum):
-    """How features of merged nodes are made."""
+    """Rules for the features of merged nodes."""
 
     first = "first"
     mean = "mean"
     max = "max"
 
 
-_KINDS = {"exact": "exact features", "near": "near features", "text": "text"}
+_KINDS: dict[Evidence, KindOfEvidence] = {
+    Evidence.exact: "exact features",
+    Evidence.near: "near features",
+    Evidence.text: "text",
+}
 
 
 def refine(
@@ -94,28 +101,27 @@ def refine(
 
     Example: drgcn refine cora --out cora-refined
     """
-    from drgcn.audit.refining.folder import write_refined
-    from drgcn.audit.refining.refine import refine_duplicates
-    from drgcn.data.arrays import read_matrix
+    from drgcn.audit.refining.refine import refine_until_stable, write_refined
+    from drgcn.data.features import read_matrix
 
     if out.exists():
         raise InputError(f"Expected --out to be a new folder; {out} is there already.")
     use_threads(threads)
-    data = load_to_audit(dataset, split, features, data_root, offline)
+    data = StoredDataset(dataset, split, features, data_root, offline).load()
     texts = None if text is None else read_texts(text, skip_kind or [])
     chosen = list(dict.fromkeys(evidence or [Evidence.exact, Evidence.text]))
     gone = {} if drop is None else _read_drop(drop)
     if drop_empty:
-        gone = _empty(data, texts) | gone
+        gone = _empty_nodes(data, texts) | gone
     if new_features is not None and not new_features.is_file():
         raise InputError(f"Expected --new-features to be a file; {new_features} is none.")
-    refined = refine_duplicates(
+    refined = refine_until_stable(
         data,
         texts,
-        evidence=[_KINDS[kind] for kind in chosen],  # type: ignore[misc]
+        evidence=[_KINDS[kind] for kind in chosen],
         drop=gone,
         feature_rule=rule.value,
-        remove_features=[] if remove_features is None else _numbers(remove_features),
+        remove_features=[] if remove_features is None else _column_numbers(remove_features),
         new_features=None if new_features is None else read_matrix(new_features),
         progress=lambda number, groups: print(
             f"round {number + 1}: {groups:,} groups of duplicates", file=sys.stderr
@@ -124,26 +130,14 @@ def refine(
     write_refined(refined, out)
     if json:
         print(jsonlib.dumps(refined.to_dict()))
-        return
-    nodes, edges = refined.node_map.counts, refined.edges
-    print(
-        f"{len(refined.node_map.fates):,} nodes -> {nodes['kept']:,}: {nodes['merged']:,} merged, "
-        f"{nodes['dropped']:,} dropped"
-    )
-    print(
-        f"{edges.before:,} edges -> {edges.after:,}: {edges.inside:,} inside a group, "
-        f"{edges.repeated:,} repeated, {edges.dropped:,} with dropped nodes"
-    )
-    print(
-        f"{len(refined.conflicts):,} groups with different labels, {len(refined.left_training):,} "
-        "nodes taken out of training"
-    )
-    print(out)
+    else:
+        _print_counts(refined)
+        print(out)
 
 
-def _empty(data: Data, texts: Sequence[str] | None) -> dict[int, str]:
+def _empty_nodes(data: Data, texts: Sequence[str] | None) -> dict[int, str]:
     from drgcn.audit.graph_view import GraphView
-    from drgcn.audit.hygiene.features import zero_rows
+    from drgcn.audit.hygiene import zero_rows
 
     rows = zero_rows(GraphView.of(data).x).nonzero()[0].tolist()
     if texts is None:
@@ -163,10 +157,26 @@ def _read_drop(path: Path) -> dict[int, str]:
         ) from None
 
 
-def _numbers(words: str) -> list[int]:
+def _column_numbers(words: str) -> list[int]:
     try:
         return [int(word) for word in words.split(",")]
     except ValueError:
         raise InputError(
             f"Expected --remove-features to be numbers with commas between; found {words!r}."
         ) from None
+
+
+def _print_counts(refined: Refined) -> None:
+    nodes, edges = refined.node_map.counts, refined.edges
+    print(
+        f"{len(refined.node_map.fates):,} nodes -> {nodes['kept']:,}: {nodes['merged']:,} merged, "
+        f"{nodes['dropped']:,} dropped"
+    )
+    print(
+        f"{edges.before:,} edges -> {edges.after:,}: {edges.inside:,} inside a group, "
+        f"{edges.repeated:,} repeated, {edges.dropped:,} with dropped nodes"
+    )
+    print(
+        f"{len(refined.conflicts):,} groups with different labels, {len(refined.left_training):,} "
+        "nodes taken out of training"
+    )

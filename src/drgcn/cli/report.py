@@ -29,10 +29,10 @@ def report(
     Example: drgcn report runs --html report.html
     """
     from drgcn.cli.writable import expect_file, use_folder
+    from drgcn.reporting.tables import write_latex
     from drgcn.studies.paper.page import paper_table_of, paper_tables
     from drgcn.studies.records import load_records
-    from drgcn.studies.report.contents import contents
-    from drgcn.studies.report.page import to_markdown, write_latex, write_markdown, write_page
+    from drgcn.studies.report.contents import contents, write_markdown, write_page
     from drgcn.studies.report.verdicts import records_of_table
 
     pages = list(paper_tables().values()) if table is None else [paper_table_of(table)]
@@ -51,7 +51,7 @@ def report(
     shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")
     for one in whole.tables:
         if one.name in shown:
-            print(f"\n{to_markdown(one)}")
+            print(f"\n{one.markdown_section()}")
     title = "drgcn report" if table is None else f"drgcn report: {pages[0].heading}"
     for path in (
         html and write_page(whole, html, title=title),

@@ -222,17 +222,17 @@ def _results(status: PlanStatus, out: Path) -> Results:
 def print_plan(request: Request, status: PlanStatus) -> None:
     """Print the jobs with seeds to train, the costliest first, and what cannot be run."""
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+
+    from drgcn.reporting.tables import Table
 
     whole = sum(planned.cost for planned in status.todo)
-    table = Table("job", "seeds missing", "share of the cost")
+    rows = []
     for planned in status.todo:
         share = f"{100 * planned.cost / whole:.1f} %" if whole else ""
         missing = f"{len(planned.missing)} of {len(planned.job.seeds)}"
-        table.add_row(escape(planned.job.name), missing, share)
-    if status.todo:
-        Console().print(table)
+        rows.append((planned.job.name, missing, share))
+    if rows:
+        Console().print(Table(("job", "seeds missing", "share of the cost"), rows).rich())
     print(counts(request, status))
     print_unrunnable(request, status)
 
@@ -262,8 +262,8 @@ def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
     """Print tables with our numbers above the printed ones, but for those without any."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
+    from drgcn.reporting.tables import Table
     from drgcn.studies.reproduce.status import filled_cells
 
     console = Console()
@@ -271,7 +271,7 @@ def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
         filled = filled_cells(paper_table, results)
         if not filled:
             continue
-        table = Table("", *map(escape, paper_table.columns), title=escape(paper_table.heading))
+        rows = []
         for row in paper_table.rows:
             if not any((row, column) in filled for column in paper_table.columns):
                 continue
@@ -280,8 +280,10 @@ def print_tables(tables: Sequence[PaperTable], results: Results) -> None:
                 printed = paper_table.cell(row, column).printed
                 paper = f"[dim]paper {escape(printed.text)}[/dim]" if printed else ""
                 words.append("\n".join(filter(None, [filled.get((row, column), ""), paper])))
-            table.add_row(escape(row), *words)
-        console.print(table)
+            rows.append([escape(row), *words])
+        heads = ["", *map(escape, paper_table.columns)]
+        table = Table(heads, rows, title=escape(paper_table.heading))
+        console.print(table.rich(markup=True))
         print(
             f"{paper_table.name}: {len(filled)} of {plural(len(paper_table.cells), 'cell')} filled"
         )

@@ -12,7 +12,7 @@ import typer
 from drgcn.cli.options import Json
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
     from drgcn.studies.paper.status import Recorded, TableCounts
 
@@ -28,6 +28,7 @@ Results = Annotated[
 ]
 
 _HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
+_TITLE = "what it shows"
 _LEAST = 14  # columns of a title that can be read
 _EDGES = 3  # columns that a further column takes beside its words
 
@@ -116,18 +117,19 @@ def print_list(counts: Sequence[TableCounts]) -> None:
     Console(width=max(console.width, needed)).print(_table(counts, titles=titles))
 
 
-def _table(counts: Sequence[TableCounts], *, titles: bool) -> Table:
-    from rich.table import Table
+def _table(counts: Sequence[TableCounts], *, titles: bool) -> RichTable:
+    from drgcn.reporting.tables import Table
 
-    sums = [sum(column) for column in zip(*(one.cells for one in counts), strict=True)]
-    table = Table(show_footer=True)
-    table.add_column("name", "all", no_wrap=True)
-    table.add_column("paper", no_wrap=True)
-    if titles:
-        table.add_column("what it shows")
-    for head, total in zip(_HEADS, sums, strict=False):
-        table.add_column(head, str(total), justify="right", no_wrap=True)
-    for one in counts:
-        title = [one.title] if titles else []
-        table.add_row(one.name, str(one.number or ""), *title, *map(str, one.cells))
+    sums = [str(sum(column)) for column in zip(*(one.cells for one in counts), strict=True)]
+    heads = ["name", "paper", _TITLE, *_HEADS[: len(sums)]]
+    feet = ["all", "", "", *sums]
+    rows = [[one.name, str(one.number or ""), one.title, *map(str, one.cells)] for one in counts]
+    if not titles:
+        for line in (heads, feet, *rows):
+            del line[2]
+    table = Table(heads, rows, left=len(heads) - len(sums)).rich()
+    table.show_footer = True
+    for column, foot in zip(table.columns, feet, strict=True):
+        column.footer = foot
+        column.no_wrap = column.header != _TITLE
     return table

@@ -1,17 +1,15 @@
-"""``drgcn theory``: which claims of the paper's theory hold, checked now."""
+"""``drgcn theory``: check the claims of the paper's theory."""
 
 from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drgcn._io import write_whole
 from drgcn.cli.options import Json
 
 if TYPE_CHECKING:
@@ -38,8 +36,7 @@ def theory(
             print(f"{'':<{width}}  {evidence.words}")
             print(f"{'':<{width}}  {_numbers(evidence)}\n")
     if html is not None:
-        html.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(html, _page(found))
+        _write_page(found, html)
     if json:
         print(jsonlib.dumps({"claims": [asdict(evidence) for evidence in found]}))
         return
@@ -62,12 +59,8 @@ def _summary(found: Sequence[Evidence]) -> str:
     )
 
 
-def _page(found: Sequence[Evidence]) -> str:
-    from jinja2 import Environment
+def _write_page(found: Sequence[Evidence], path: Path) -> None:
+    from drgcn.reporting.page import write_html
 
-    template = resources.files("drgcn.cli").joinpath("theory.html.jinja").read_text("utf-8")
-    return (
-        Environment(autoescape=True)
-        .from_string(template)
-        .render(rows=found, summary=_summary(found))
-    )
+    values = {"title": "The theory, checked", "summary": _summary(found), "rows": found}
+    write_html(path, "drgcn.cli", "theory.html.jinja", **values)

@@ -1,7 +1,7 @@
-"""Datasets by name, a user's own data, splits and downloads; safe readers only.
+"""Datasets by name, a user's own data, splits and downloads, read by safe readers only.
 
-Importing this package (or :mod:`drgcn.data.catalog`) does not import torch: what
-needs it is fetched on first use.
+Importing this package (or :mod:`drgcn.data.catalog`) does not import torch: names that need it
+are imported when they are first used.
 """
 
 from __future__ import annotations

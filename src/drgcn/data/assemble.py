@@ -1,4 +1,4 @@
-"""The one door through which every reader's arrays become a PyG ``Data`` with its record."""
+"""Assembly of a reader's arrays into a PyG ``Data`` with a record of its content."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from drgcn.errors import InputError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+# Attributes of edges in PyG that are lost where edges are merged and made undirected.
+UNUSED: Final = ("edge_weight", "edge_attr")
+_ROWS_PER_BLOCK: Final = 4096
+
 
 @dataclass(frozen=True)
 class RawGraph:
-    """What a reader hands on: checked arrays, edges as listed, features as stored.
+    """Arrays of a reader: checked, edges as listed, features as stored.
 
     Attributes:
         x: Features, a float array or a ``scipy.sparse.csr_array``.
@@ -32,7 +36,7 @@ class RawGraph:
         split: Name of the split.
         split_seed: Seed of a random split.
         class_names: Names of the classes; numbers if the files hold none.
-        feature_source: Where the features come from.
+        feature_source: Source of the features.
         graph: For a union of graphs, the graph that each node belongs to.
         graph_names: Names of these graphs.
     """
@@ -50,7 +54,7 @@ class RawGraph:
 
 
 def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **about: Any) -> Data:
-    """Clean the edges, normalise the features, and write down what was done.
+    """Clean the edges, normalise the features, and record what was done.
 
     Args:
         raw: A reader's arrays.
@@ -118,12 +122,9 @@ def _tensor(x: Features, as_sparse: bool) -> torch.Tensor:
     )
 
 
-_ROWS_PER_BLOCK = 4096
-
-
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What was loaded, from where, and what was done to it on the way.
+    """Record of a loaded dataset: its source, its sizes and the changes made to it.
 
     Attributes:
         name: Catalogue name, or the file name of a user's own data.
@@ -142,7 +143,7 @@ class DatasetInfo:
         duplicate_edges: Removed repetitions of a (source, target) pair. Direction counts here:
             an edge listed once each way is no repetition. Loops are counted above alone.
         feature_source: ``"published"``, ``"rebuilt..."``, ``"generated"`` or ``"own"``.
-        normalize: What was applied to the features.
+        normalize: Normalisation of the features.
         content_hash: Digest of features, labels, edges and masks, see :func:`content_hash`.
         licence: Licence of the data.
         citation: Paper to cite.
@@ -179,7 +180,7 @@ class DatasetInfo:
         return f"{self.name} ({self.split} split)"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values only, ready for JSON."""
         return asdict(self) | {
             "class_names": list(self.class_names),
             "options": dict(self.options),
@@ -192,7 +193,7 @@ def content_hash(
     edge_index: npt.NDArray[np.int64],
     masks: Iterable[npt.NDArray[np.bool_]],
 ) -> str:
-    """First 16 hex digits of a SHA-256 over what a model can see.
+    """Return the first 16 hex digits of a SHA-256 over all that a model can see.
 
     Features enter as the CSR form of their non-zeros, everything in little-endian bytes of
     fixed width, so the digest depends neither on the layout in memory nor on the machine.
@@ -218,12 +219,8 @@ def content_hash(
     return whole.hexdigest()[:16]
 
 
-# What PyG stores with edges, and edges without repetitions or direction cannot keep.
-UNUSED: Final = ("edge_weight", "edge_attr")
-
-
 class CleanEdges(NamedTuple):
-    """Edges in both directions, sorted, and what was removed to get there."""
+    """Edges in both directions, sorted, and counts of what was removed."""
 
     edge_index: npt.NDArray[np.int64]
     self_loops: int
@@ -231,7 +228,7 @@ class CleanEdges(NamedTuple):
 
 
 def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
-    """Each edge once in both directions, sorted by source then target, without loops.
+    """Return each edge once in both directions, sorted by source then target, without loops.
 
     Args:
         pairs: Listed (source, target) pairs, shape ``[2, E]``, all below ``nodes``.
@@ -251,31 +248,31 @@ def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
 
 
 def _distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The different keys in order; np.unique hashes, and took 90 s where this takes 4."""
+    """Return the different keys in order; np.unique hashes, and took 90 s where this takes 4."""
     ordered = np.sort(keys)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
 
 
 def as_features(x: torch.Tensor, source: str) -> Features:
-    """A feature matrix, dense or in CSR form as the tensor is dense or sparse."""
+    """Return a feature matrix, dense or in CSR form as the tensor is dense or sparse."""
     if x.layout == torch.strided:
-        return _plain(x, source)
+        return _numpy(x, source)
     coo = x.to_sparse_coo().coalesce()
     if coo.dense_dim() or not coo.is_floating_point():
-        return _plain(coo.to_dense(), source)
+        return _numpy(coo.to_dense(), source)
     indices = coo.indices().cpu().numpy()
     values = coo.values().detach().cpu().float().numpy()
     return sparse.csr_array((values, indices), shape=tuple(coo.shape))
 
 
 def as_array(value: Any, source: str) -> npt.NDArray[Any]:
-    """Labels, edges or a mask as an array."""
+    """Return labels, edges or a mask as an array."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         raise InputError(f"{source}: y, edge_index and masks must be plain tensors")
-    return _plain(value, source)
+    return _numpy(value, source)
 
 
-def _plain(tensor: torch.Tensor, source: str) -> npt.NDArray[Any]:
+def _numpy(tensor: torch.Tensor, source: str) -> npt.NDArray[Any]:
     # numpy does not know all of torch's float types.
     tensor = tensor.detach().cpu()
     try:

@@ -1,4 +1,4 @@
-"""Checks of a user's own graph, whichever file it came from: features, labels, edges, split."""
+"""Checks of the features, labels, edges and splits that a file holds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import RawGraph
-from drgcn.data.features import Features
+from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import SEEDED, AnyLabels, Labels, Mask, Masks, MultiLabels, draw, labelled
 from drgcn.errors import DrgcnWarning, InputError
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A graph as found in a file, not judged yet.
+    """A graph as found in a file, not checked yet.
 
     Attributes:
         source: The file, for messages.
@@ -45,7 +44,7 @@ class Parts:
     graph_names: tuple[str, ...] = ()
 
     def node(self, index: int) -> str:
-        """How to call a node in a message."""
+        """Name a node for a message."""
         return f"node {index}" if self.ids is None else f"node {self.ids[index]!r}"
 
 
@@ -58,16 +57,16 @@ def checked(
     counts: tuple[int, int] | None = None,
     feature_source: str = "own",
 ) -> RawGraph:
-    """The graph with the chosen split, or one sentence about what is wrong with it.
+    """Check a graph and choose its split; a mistake is one sentence in an ``InputError``.
 
     Args:
-        parts: What a file holds.
+        parts: The content of a file.
         split: A split of the file, ``random``, ``random-60``, or ``None`` for the file's first
             split and else ``random-60``.
         split_seed: Seed of a random split.
         require_labels: Whether a graph without labels is an error; if not, its masks are empty.
         counts: Training and validation nodes per class of ``random``.
-        feature_source: Where the features come from, for the record.
+        feature_source: Source of the features, for the record.
     """
     x = numeric_matrix(parts.x, parts.source)
     nodes, columns = x.shape
@@ -77,7 +76,7 @@ def checked(
             f"{nodes} x {columns}"
         )
     pairs = checked_pairs(parts.pairs, nodes, parts.source)
-    name, masks, seed = _split(parts, split, split_seed, require_labels, counts)
+    name, masks, seed = _choose_split(parts, split, split_seed, require_labels, counts)
     raw = RawGraph(
         x=x,
         y=parts.y,
@@ -87,44 +86,14 @@ def checked(
         split_seed=seed,
         class_names=parts.class_names,
         feature_source=feature_source,
-        graph=_graph(parts, pairs),
+        graph=_checked_graph(parts, pairs),
         graph_names=parts.graph_names,
     )
     warn_of_unseen_classes(raw, parts.source, stacklevel=4)
     return raw
 
 
-def masks_from_words(words: Sequence[str], source: str, ids: Sequence[str] | None) -> Masks:
-    """Masks from one of ``train``, ``val``, ``test`` or nothing per node."""
-    array = np.array([word.lower() for word in words], dtype=np.str_)
-    unknown = np.flatnonzero(~np.isin(array, ("train", "val", "test", "")))
-    if len(unknown):
-        row = int(unknown[0])
-        who = f"node {row}" if ids is None else f"node {ids[row]!r}"
-        raise InputError(
-            f"{source}: split must be train, val, test or empty, but {who} has {words[row]!r}"
-        )
-    return Masks(array == "train", array == "val", array == "test")
-
-
-def checked_pairs(pairs: npt.NDArray[Any], nodes: int, source: str) -> npt.NDArray[np.int64]:
-    """Listed edges as whole numbers below ``nodes``, shape ``[2, E]``."""
-    if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
-        raise InputError(
-            f"{source}: edge_index must be whole numbers of shape [2, edges], but it is "
-            f"{pairs.dtype} of shape {tuple(pairs.shape)}"
-        )
-    outside = np.argwhere((pairs < 0) | (pairs >= nodes))
-    if len(outside):
-        end, edge = outside[0]
-        raise InputError(
-            f"{source}: edge {edge} names node {pairs[end, edge]}, but the {nodes} nodes "
-            f"are 0 to {nodes - 1}"
-        )
-    return pairs.astype(np.int64)
-
-
-def _graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
     graph = parts.graph
     if graph is None:
         return None
@@ -142,7 +111,7 @@ def _graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] 
     return graph.astype(np.int64)
 
 
-def _split(
+def _choose_split(
     parts: Parts,
     split: str | None,
     seed: int,
@@ -192,11 +161,65 @@ def _check_masks(parts: Parts, name: str) -> None:
             )
 
 
-IntegerArray = npt.NDArray[Any]
+def warn_of_unseen_classes(raw: RawGraph, source: str, stacklevel: int) -> None:
+    """Warn if test nodes have a class that no training node has.
+
+    Args:
+        raw: A graph with its class names and its split.
+        source: The file, for the message.
+        stacklevel: Calls from here up to the user's line.
+    """
+    unseen = np.flatnonzero(_present(raw, raw.masks.test) & ~_present(raw, raw.masks.train))
+    if len(unseen):
+        names = [raw.class_names[label] for label in unseen[:5]]
+        listed = ", ".join(names) + (", ..." if len(unseen) > 5 else "")
+        warnings.warn(
+            f"{source}: test nodes have classes that no training node has ({listed}), so no model "
+            "can learn them: choose another split, or merge or leave out these classes",
+            DrgcnWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _present(raw: RawGraph, mask: Mask) -> Mask:
+    y = raw.y[mask]
+    if y.ndim == 2:
+        return np.asarray(y.any(axis=0))
+    return np.isin(np.arange(len(raw.class_names)), y)
+
+
+def checked_pairs(pairs: npt.NDArray[Any], nodes: int, source: str) -> npt.NDArray[np.int64]:
+    """Return listed edges, shape ``[2, E]``, after checking that they join known nodes."""
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
+        raise InputError(
+            f"{source}: edge_index must be whole numbers of shape [2, edges], but it is "
+            f"{pairs.dtype} of shape {tuple(pairs.shape)}"
+        )
+    outside = np.argwhere((pairs < 0) | (pairs >= nodes))
+    if len(outside):
+        end, edge = outside[0]
+        raise InputError(
+            f"{source}: edge {edge} names node {pairs[end, edge]}, but the {nodes} nodes "
+            f"are 0 to {nodes - 1}"
+        )
+    return pairs.astype(np.int64)
+
+
+def masks_from_words(words: Sequence[str], source: str, ids: Sequence[str] | None) -> Masks:
+    """Build masks from one of the words ``train``, ``val``, ``test`` or nothing per node."""
+    array = np.array([word.lower() for word in words], dtype=np.str_)
+    unknown = np.flatnonzero(~np.isin(array, ("train", "val", "test", "")))
+    if len(unknown):
+        row = int(unknown[0])
+        who = f"node {row}" if ids is None else f"node {ids[row]!r}"
+        raise InputError(
+            f"{source}: split must be train, val, test or empty, but {who} has {words[row]!r}"
+        )
+    return Masks(array == "train", array == "val", array == "test")
 
 
 def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
-    """Class numbers from one-hot rows (a zero row is an unlabelled node) or from numbers."""
+    """Return class numbers from numbers or one-hot rows, of which a zero row is unlabelled."""
     if labels.ndim == 1:
         numbers = labels.astype(np.int64)
         if (numbers == labels).all() and (numbers >= -1).all():
@@ -210,12 +233,12 @@ def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
 
 
 def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels, tuple[str, ...]]:
-    """Class numbers and names from words; the empty word is an unlabelled node.
+    """Return class numbers and names from words; the empty word is an unlabelled node.
 
     Classes are numbered in sorted order: by value if every word is an integer, else as text.
     """
     words = set(texts) - {""}
-    measured = _fraction(words)
+    measured = _measured_value(words)
     if measured is not None:
         raise InputError(
             f"{source}: labels must be classes, but they are {len(words)} numbers such as "
@@ -229,10 +252,19 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
     return np.array([number[text] for text in texts], dtype=np.int64), tuple(ordered)
 
 
+def _measured_value(words: set[str]) -> str | None:
+    """Return a word that is no whole number, if all words are numbers."""
+    try:
+        values = {word: float(word) for word in sorted(words)}
+    except ValueError:
+        return None
+    return next((word for word, value in values.items() if value % 1 != 0), None)
+
+
 def from_numbers(
     values: npt.NDArray[Any], nodes: int, source: str
 ) -> tuple[Labels, tuple[str, ...]]:
-    """Class numbers and names from an integer array in which -1 is an unlabelled node."""
+    """Return class numbers and names from integers, of which -1 is an unlabelled node."""
     if values.shape == (nodes, 1):
         values = values[:, 0]
     if values.shape != (nodes,):
@@ -268,7 +300,7 @@ def from_numbers(
 def from_matrix(
     values: npt.NDArray[Any], nodes: int, source: str
 ) -> tuple[MultiLabels, tuple[str, ...]]:
-    """Several labels a node: a row of zeros and ones each, one column a label."""
+    """Return several labels a node as a row of zeros and ones each, and names of the columns."""
     shape = values.shape
     if values.ndim != 2 or shape[0] != nodes or shape[1] < 2 or values.dtype.kind not in "biuf":
         raise InputError(
@@ -288,7 +320,7 @@ def from_matrix(
 def from_stored(
     values: npt.NDArray[Any], nodes: int, source: str, *, multi_label: bool = False
 ) -> tuple[AnyLabels, tuple[str, ...]]:
-    """Labels of a user's own file: one class a node, or zeros and ones for several labels.
+    """Return labels of a user's file: one class a node, or zeros and ones for several labels.
 
     A matrix holds several labels if ``multi_label`` says so or a node has two of them: where no
     node has, it may be one-hot rows as well, and guessing would change the task.
@@ -299,39 +331,3 @@ def from_stored(
     ):
         return from_matrix(values, nodes, source)
     return from_numbers(values, nodes, source)
-
-
-def _fraction(words: set[str]) -> str | None:
-    """A word that is no whole number, if all words are numbers; class names are not."""
-    try:
-        values = {word: float(word) for word in sorted(words)}
-    except ValueError:
-        return None
-    return next((word for word, value in values.items() if value % 1 != 0), None)
-
-
-def warn_of_unseen_classes(raw: RawGraph, source: str, stacklevel: int) -> None:
-    """Warn if test nodes have a class that no training node has.
-
-    Args:
-        raw: A graph with its class names and its split.
-        source: The file, for the message.
-        stacklevel: Calls from here up to the user's line.
-    """
-    unseen = np.flatnonzero(_present(raw, raw.masks.test) & ~_present(raw, raw.masks.train))
-    if len(unseen):
-        names = [raw.class_names[label] for label in unseen[:5]]
-        listed = ", ".join(names) + (", ..." if len(unseen) > 5 else "")
-        warnings.warn(
-            f"{source}: test nodes have classes that no training node has ({listed}), so no model "
-            "can learn them: choose another split, or merge or leave out these classes",
-            DrgcnWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _present(raw: RawGraph, mask: Mask) -> Mask:
-    y = raw.y[mask]
-    if y.ndim == 2:
-        return np.asarray(y.any(axis=0))
-    return np.isin(np.arange(len(raw.class_names)), y)

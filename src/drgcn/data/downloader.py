@@ -1,15 +1,16 @@
-"""Where data lives on disk, and how published files get there."""
+"""The data root: finding, downloading and verifying the files of published datasets."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from drgcn.data.catalog import Description, PublishedFile, describe
 from drgcn.errors import InputError, MissingDataError
@@ -20,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 def data_root(root: str | PathLike[str] | None = None) -> Path:
-    """The data root: the argument, else ``$DRGCN_DATA``, else ``~/.cache/drgcn``."""
+    """Return the data root: the argument, else ``$DRGCN_DATA``, else ``~/.cache/drgcn``."""
     chosen = root if root is not None else os.environ.get("DRGCN_DATA") or "~/.cache/drgcn"
     return Path(chosen).expanduser()
 
@@ -32,7 +33,7 @@ def download(
     offline: bool = False,
     base_url: str | None = None,
 ) -> list[Path]:
-    """Bring a dataset's files under the data root; files that are there and whole are kept.
+    """Download a dataset's files into the data root; files that are there and whole are kept.
 
     Each file is written under another name, checked, and then moved into place, so an
     interrupted download leaves no partial file and can simply be started again.
@@ -59,7 +60,7 @@ def download(
 
 
 def verify(name: str, root: str | PathLike[str] | None = None) -> list[tuple[str, Status]]:
-    """Each file of a dataset with ``"ok"``, ``"missing"`` or ``"different"`` (another digest).
+    """List each file of a dataset as ``"ok"``, ``"missing"`` or ``"different"`` (another digest).
 
     A file that is there but whose published digest is not known is ``"unknown"``.
     """
@@ -67,22 +68,60 @@ def verify(name: str, root: str | PathLike[str] | None = None) -> list[tuple[str
     return [(file.path, _status(folder, file)) for file in files_of(describe(name), folder)]
 
 
+def _status(root: Path, file: PublishedFile) -> Status:
+    path = root / file.path
+    if not path.is_file():
+        return "missing"
+    if file.sha256 is None:
+        return "unknown"
+    with path.open("rb") as stream:
+        same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
+    return "ok" if same else "different"
+
+
 def files_of(description: Description, root: Path) -> tuple[PublishedFile, ...]:
-    """A dataset's files, in the layout of which the larger share is there."""
+    """Return a dataset's files, in the layout of which the larger share is on disk."""
     first, other = description.files, description.other_files
     return other if _share_there(other, root) > _share_there(first, root) else first
 
 
-def ensure(
-    description: Description, root: Path, prefixes: tuple[str, ...] = ("",), *, offline: bool
-) -> None:
-    """Fetch the files of a dataset that are absent, among those whose path has a prefix."""
-    absent = [
-        file
-        for file in files_of(description, root)
-        if file.path.startswith(prefixes) and not (root / file.path).is_file()
-    ]
-    _fetch(description, absent, root, offline, None)
+def _share_there(files: tuple[PublishedFile, ...], root: Path) -> float:
+    return sum((root / file.path).is_file() for file in files) / max(len(files), 1)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A dataset of the catalogue as :func:`drgcn.data.load` is asked for it.
+
+    Attributes:
+        entry: Its catalogue entry.
+        root: The data root.
+        named_split: The split that was named, if one was.
+        split_seed: Seed of a random split.
+        offline: Whether the network must not be used.
+        options: Options that this set alone takes.
+    """
+
+    entry: Description
+    root: Path
+    named_split: str | None
+    split_seed: int
+    offline: bool
+    options: Mapping[str, Any]
+
+    @property
+    def split(self) -> str:
+        """The split that was named, or else the default one."""
+        return self.named_split or self.entry.default_split
+
+    def fetch_missing(self, prefixes: tuple[str, ...] = ("",)) -> None:
+        """Download the files that are not on disk, among those whose path has a prefix."""
+        missing = [
+            file
+            for file in files_of(self.entry, self.root)
+            if file.path.startswith(prefixes) and not (self.root / file.path).is_file()
+        ]
+        _fetch(self.entry, missing, self.root, self.offline, None)
 
 
 def _fetch(
@@ -109,7 +148,7 @@ def _fetch(
 
 
 def _homes(description: Description, wanted: list[PublishedFile]) -> tuple[str, str]:
-    """Where the files come from, and the words about the other layout if there is one."""
+    """Return the home of the files, and words about the other layout if there is one."""
     layouts = [
         (description.home, description.files),
         (description.other_home, description.other_files),
@@ -121,10 +160,6 @@ def _homes(description: Description, wanted: list[PublishedFile]) -> tuple[str, 
         return home, ""
     listed = ", ".join(file.path for file in others)
     return home, f"; or put there, from {other_home}, all of these instead: {listed}"
-
-
-def _share_there(files: tuple[PublishedFile, ...], root: Path) -> float:
-    return sum((root / file.path).is_file() for file in files) / max(len(files), 1)
 
 
 def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
@@ -162,14 +197,3 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _status(root: Path, file: PublishedFile) -> Status:
-    path = root / file.path
-    if not path.is_file():
-        return "missing"
-    if file.sha256 is None:
-        return "unknown"
-    with path.open("rb") as stream:
-        same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
-    return "ok" if same else "different"

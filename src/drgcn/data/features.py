@@ -1,14 +1,16 @@
-"""What may be done to a feature matrix before training, written out by hand."""
+"""Feature matrices: reading, checking and normalising them."""
 
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from drgcn.data.readers import csr_from_parts, read_array, read_arrays, read_pickle
 from drgcn.errors import DrgcnWarning, InputError
 
 # Either a dense float32 array or a scipy.sparse.csr_array of float32.
@@ -17,8 +19,64 @@ Features = Any
 NORMALIZATIONS: Final = ("row", "standard", "none")
 
 
+def read_matrix(path: Path) -> Features:
+    """Read a feature matrix from an ``.npy``, ``.npz`` or ``.pkl`` file.
+
+    An ``.npz`` file holds the matrix as ``x``, as its only array, or in scipy's CSR parts.
+    """
+    if path.suffix == ".pkl":
+        matrix = read_pickle(path)
+    elif path.suffix == ".npz":
+        arrays = read_arrays(path)
+        if len(arrays) == 1:
+            (matrix,) = arrays.values()
+        elif "x" in arrays:
+            matrix = arrays["x"]
+        else:
+            matrix = csr_from_parts(arrays, "", path)
+    elif path.suffix == ".npy":
+        matrix = read_array(path)
+    else:
+        raise InputError(f"features must be an .npy, .npz or .pkl file, not {path}")
+    return numeric_matrix(matrix, path)
+
+
+def numeric_matrix(matrix: Any, source: object) -> Features:
+    """Return features as float32, dense or CSR, after checking that they are a finite matrix."""
+    if not isinstance(matrix, np.ndarray) and not sparse.issparse(matrix):
+        raise InputError(f"{source}: features must be a matrix, not a {type(matrix).__name__}")
+    count_rows(matrix, source)
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"{source}: features must be numbers, but their type is {matrix.dtype}")
+    with np.errstate(over="ignore"):
+        matrix = matrix.astype(np.float32)
+    coo = matrix.tocoo() if sparse.issparse(matrix) else None
+    bad = np.flatnonzero(~np.isfinite(matrix if coo is None else coo.data))
+    if len(bad):
+        row, column = (
+            np.unravel_index(bad[0], matrix.shape)
+            if coo is None
+            else (coo.row[bad[0]], coo.col[bad[0]])
+        )
+        raise InputError(
+            f"{source}: the feature at row {row}, column {column} is not a finite float32 number: "
+            "replace empty, NaN and infinite values first"
+        )
+    return matrix if coo is None else sparse.csr_array(matrix)
+
+
+def count_rows(matrix: Any, source: object) -> int:
+    """Return the number of rows of a feature matrix; anything else than a matrix is refused."""
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{source}: features must be a matrix [nodes, features], but their shape is "
+            f"{tuple(matrix.shape)}"
+        )
+    return int(matrix.shape[0])
+
+
 def normalized(x: Features, method: str, train: npt.NDArray[np.bool_]) -> Features:
-    """Features after one of :data:`NORMALIZATIONS`; the input is left as it is.
+    """Apply one of :data:`NORMALIZATIONS` to features; the input is left as it is.
 
     Args:
         x: Features, dense or CSR, nodes in rows.
@@ -45,7 +103,7 @@ def _by_row_sum(x: Features) -> Features:
             "dividing rows by their sum is ill-conditioned on features with negative values; "
             "normalize='standard' or 'none' may be meant",
             DrgcnWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     # Some versions of scipy add float32 rows in float32 whatever dtype they are asked for.
     sums = np.asarray(x.astype(np.float64).sum(axis=1)).ravel()

@@ -1,4 +1,4 @@
-"""A user's graph in one file: three layouts of ``.npz``, or a saved PyG ``Data``."""
+"""Graphs in one file: three layouts of ``.npz``, or a saved PyG ``Data``."""
 
 from __future__ import annotations
 
@@ -6,24 +6,40 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from drgcn.data.arrays import Arrays, count_rows, csr_from_parts, read_arrays
-from drgcn.data.assemble import UNUSED, DatasetInfo, as_array, as_features
-from drgcn.data.checks import Parts, from_numbers, from_stored, masks_from_words
+from drgcn.data.assemble import UNUSED, DatasetInfo, RawGraph, as_array, as_features
+from drgcn.data.checks import Parts, checked, from_numbers, from_stored, masks_from_words
+from drgcn.data.downloader import Request
+from drgcn.data.features import count_rows
+from drgcn.data.readers import Arrays, csr_from_parts, read_arrays
 from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
 from drgcn.errors import DrgcnWarning, InputError
 
-_PARTS = ("train", "val", "test")
+_PARTS: Final = ("train", "val", "test")
+
+
+def read(request: Request) -> RawGraph:
+    """Read a set of the family ``gnn-benchmark`` or ``heterophilous``."""
+    request.fetch_missing()
+    entry = request.entry
+    parts = read_npz(request.root / entry.files[0].path)
+    return checked(
+        parts,
+        request.split,
+        request.split_seed,
+        counts=entry.per_class,
+        feature_source="published",
+    )
 
 
 def read_npz(path: Path) -> Parts:
-    """A graph from an ``.npz`` file in any of the three layouts.
+    """Read a graph from an ``.npz`` file in any of the three layouts.
 
     * own: ``x`` (or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``), ``edge_index``, and
       if known ``y`` and either ``split`` (words) or ``train_mask``, ``val_mask``, ``test_mask``;
@@ -33,17 +49,17 @@ def read_npz(path: Path) -> Parts:
     """
     arrays = read_arrays(path)
     if "adj_data" in arrays:
-        return _gnn_benchmark(arrays, str(path))
+        return _gnn_benchmark_layout(arrays, str(path))
     if "node_features" in arrays:
-        return _heterophilous(arrays, str(path))
+        return _heterophilous_layout(arrays, str(path))
     if "x" in arrays or "x_data" in arrays:
-        return _own(arrays, str(path))
+        return _own_layout(arrays, str(path))
     raise InputError(
         f"{path} must hold x and edge_index, but it holds {', '.join(arrays) or 'nothing'}"
     )
 
 
-def _own(arrays: Arrays, source: str) -> Parts:
+def _own_layout(arrays: Arrays, source: str) -> Parts:
     x: Any = arrays["x"] if "x" in arrays else csr_from_parts(arrays, "x_", source)
     nodes = count_rows(x, source)
     y: AnyLabels
@@ -57,11 +73,11 @@ def _own(arrays: Arrays, source: str) -> Parts:
         pairs=_needed(arrays, "edge_index", source),
         y=y,
         class_names=names,
-        splits=given_split(arrays, nodes, source),
+        splits=_given_split(arrays, nodes, source),
     )
 
 
-def _gnn_benchmark(arrays: Arrays, source: str) -> Parts:
+def _gnn_benchmark_layout(arrays: Arrays, source: str) -> Parts:
     adjacency = csr_from_parts(arrays, "adj_", source)
     adjacency.eliminate_zeros()
     x: Any = (
@@ -77,7 +93,7 @@ def _gnn_benchmark(arrays: Arrays, source: str) -> Parts:
     return Parts(source, x, np.stack([listed.row, listed.col]).astype(np.int64), y, names)
 
 
-def _heterophilous(arrays: Arrays, source: str) -> Parts:
+def _heterophilous_layout(arrays: Arrays, source: str) -> Parts:
     x = arrays["node_features"]
     nodes = count_rows(x, source)
     y, names = _labels(arrays, "node_labels", nodes, source)
@@ -91,14 +107,14 @@ def _heterophilous(arrays: Arrays, source: str) -> Parts:
         y=y,
         class_names=names,
         splits={
-            str(number): Masks(*(as_mask(row, nodes, source) for row in rows))
+            str(number): Masks(*(_as_mask(row, nodes, source) for row in rows))
             for number, rows in enumerate(zip(*stacks, strict=True))
         },
     )
 
 
-def given_split(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
-    """The split that an own file brings along, under the name ``given``."""
+def _given_split(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
+    """Return the split that a user's file brings along, under the name ``given``."""
     if "split" in arrays:
         words = arrays["split"]
         if words.shape != (nodes,) or words.dtype.kind not in "US":
@@ -110,11 +126,11 @@ def given_split(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
     if len(present) < len(_PARTS):
         missing = next(part for part in _PARTS if part not in present)
         raise InputError(f"{source}: {present[0]}_mask is there, but {missing}_mask is not")
-    return {"given": Masks(*(as_mask(arrays[f"{part}_mask"], nodes, source) for part in _PARTS))}
+    return {"given": Masks(*(_as_mask(arrays[f"{part}_mask"], nodes, source) for part in _PARTS))}
 
 
-def as_mask(values: npt.NDArray[Any], nodes: int, source: str) -> Mask:
-    """A boolean mask over the nodes, given as booleans or as zeros and ones."""
+def _as_mask(values: npt.NDArray[Any], nodes: int, source: str) -> Mask:
+    """Return a boolean mask over the nodes from booleans or from zeros and ones."""
     if (
         values.shape != (nodes,)
         or values.dtype.kind not in "biu"
@@ -140,13 +156,13 @@ def _needed(arrays: Arrays, key: str, source: str) -> npt.NDArray[Any]:
 
 
 def read_saved(path: Path) -> Parts:
-    """A graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``.
+    """Read a graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``.
 
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
     A union of graphs that this package made stays one.
     """
     source = str(path)
-    stored = _stored(path)
+    stored = _load_saved(path)
     for key in ("x", "edge_index"):
         if not isinstance(stored.get(key), torch.Tensor):
             raise InputError(
@@ -181,13 +197,14 @@ def read_saved(path: Path) -> Parts:
         pairs=arrays["edge_index"],
         y=y,
         class_names=class_names,
-        splits=_splits(arrays, nodes, source),
+        splits=_saved_splits(arrays, nodes, source),
         graph=arrays.get("graph"),
         graph_names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
 
 
-def _stored(path: Path) -> Mapping[Any, Any]:
+def _load_saved(path: Path) -> Mapping[Any, Any]:
+    """Load a ``.pt`` file that holds a PyG ``Data`` or a dictionary, running none of its code."""
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -214,12 +231,14 @@ def _stored(path: Path) -> Mapping[Any, Any]:
     raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
 
 
-def _splits(arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str) -> dict[str, Masks]:
+def _saved_splits(
+    arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str
+) -> dict[str, Masks]:
     stacks = [arrays.get(f"{part}_mask") for part in _PARTS]
     if any(stack is None or stack.ndim != 2 for stack in stacks):
-        return given_split(arrays, nodes, source)
+        return _given_split(arrays, nodes, source)
     columns = zip(*(stack.T for stack in stacks if stack is not None), strict=False)
     return {
-        str(number): Masks(*(as_mask(column, nodes, source) for column in parts))
+        str(number): Masks(*(_as_mask(column, nodes, source) for column in parts))
         for number, parts in enumerate(columns)
     }

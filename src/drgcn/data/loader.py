@@ -1,18 +1,19 @@
-"""``load``: one call for every dataset, by name or by path."""
+"""``load``: datasets of the catalogue by name, and your own data by path."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from drgcn.data import planetoid, ppi, reddit, reddit_like, small, twitch
 from drgcn.data.assemble import RawGraph, assemble
-from drgcn.data.catalog import Description, describe, names
+from drgcn.data.catalog import Family, describe, names
 from drgcn.data.checks import Parts, checked
-from drgcn.data.downloader import data_root, ensure
+from drgcn.data.downloader import Request, data_root
 from drgcn.data.features import NORMALIZATIONS
 from drgcn.data.graph_files import read_npz, read_saved
 from drgcn.data.tables import read_folder
@@ -20,6 +21,21 @@ from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+# Modules of this package whose ``read(request)`` knows the files of a family; each is imported
+# when one of its sets is asked for.
+_READERS: Final[Mapping[Family, str]] = {
+    "planetoid": "planetoid",
+    "refined": "planetoid",
+    "gnn-benchmark": "graph_files",
+    "heterophilous": "graph_files",
+    "twitch": "twitch",
+    "ppi": "ppi",
+    "reddit": "reddit",
+    "table": "small",
+    "planted": "small",
+    "reddit-like": "reddit_like",
+}
 
 
 def load(
@@ -85,7 +101,9 @@ def load(
         raise InputError(
             f"{entry.name} has no split {split!r}: choose one of {', '.join(entry.splits)}"
         )
-    raw = _read(entry, data_root(root), split, split_seed, offline, options)
+    raw = _reader(entry.family)(
+        Request(entry, data_root(root), split, split_seed, offline, options)
+    )
     with warnings.catch_warnings():
         if normalize is None:
             # Reddit's signed rows are divided by their sums because the original code does so;
@@ -103,46 +121,10 @@ def load(
         )
 
 
-def _read(
-    entry: Description,
-    root: Path,
-    split: str | None,
-    seed: int,
-    offline: bool,
-    options: dict[str, Any],
-) -> RawGraph:
-    chosen = split or entry.default_split
-    match entry.family:
-        case "table":
-            return small.read_table(
-                entry.name, chosen, seed, entry.per_class or (20, 30), **options
-            )
-        case "planted":
-            return small.make_planted(seed, **options)
-        case "reddit-like":
-            return reddit_like.make(chosen, **options)
-        case "twitch":
-            graphs = twitch.graphs_of(options.get("graph"), split)
-            prefixes = tuple(f"twitch/{graph}_" for graph in graphs)
-            ensure(entry, root, prefixes, offline=offline)
-            if options.get("graph"):
-                return twitch.read_one(root, graphs[0], seed)
-            return twitch.read_all(root, chosen)
-        case "ppi":
-            ppi.require_features(root)
-    ensure(entry, root, offline=offline)
-    match entry.family:
-        case "planetoid":
-            return planetoid.read_planetoid(root, entry.name, chosen)
-        case "refined":
-            return planetoid.read_refined(root, entry.name, **options)
-        case "ppi":
-            return ppi.read_ppi(root)
-        case "reddit":
-            return reddit.read(root, chosen, **options)
-        case _:
-            parts = read_npz(root / entry.files[0].path)
-            return checked(parts, chosen, seed, counts=entry.per_class, feature_source="published")
+def _reader(family: Family) -> Callable[[Request], RawGraph]:
+    module = import_module(f"drgcn.data.{_READERS[family]}")
+    read: Callable[[Request], RawGraph] = module.read
+    return read
 
 
 def _own_path(name: str | PathLike[str]) -> Path | None:

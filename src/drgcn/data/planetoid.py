@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.data.arrays import read_matrix
 from drgcn.data.assemble import RawGraph
 from drgcn.data.checks import from_published
-from drgcn.data.features import Features
-from drgcn.data.pickle import read_pickle
+from drgcn.data.downloader import Request
+from drgcn.data.features import Features, read_matrix
+from drgcn.data.readers import read_pickle
 from drgcn.data.splits import Masks, from_indices
 from drgcn.errors import InputError, MissingDataError
 
@@ -36,22 +36,38 @@ CLASS_NAMES: Final = {
     ),
 }
 
-_VALIDATION = 500
+# Validation nodes of every split.
+_VALIDATION: Final = 500
+
+# Stem of the authors' files, training nodes, and the set that each refined set was made from.
+_REFINED: Final = {
+    "corar": ("corax", 1180, "cora"),
+    "citeseerr": ("citeseerx", 1691, "citeseer"),
+}
 
 
-def read_planetoid(root: Path, name: str, split: str) -> RawGraph:
-    """Read one of the three sets.
+def read(request: Request) -> RawGraph:
+    """Read a set of the family ``planetoid`` or ``refined``."""
+    request.fetch_missing()
+    name = request.entry.name
+    if request.entry.family == "refined":
+        return _read_refined(request.root / "refined", name, **request.options)
+    return _read_planetoid(request.root / "planetoid", name, request.split)
+
+
+def _read_planetoid(folder: Path, name: str, split: str) -> RawGraph:
+    """Read one of Planetoid's three sets.
 
     The files hold ``allx`` (all nodes but the test range), ``tx`` (test nodes in the order of
     ``test.index``) and an adjacency list. Citeseer's test range has 15 nodes that no file
     describes: they get zero features and no label.
 
     Args:
-        root: Data root.
+        folder: Folder of the files.
         name: ``cora``, ``citeseer`` or ``pubmed``.
         split: ``public`` or ``full``, see :func:`_masks`.
     """
-    stem = root / "planetoid" / f"ind.{name}"
+    stem = folder / f"ind.{name}"
     allx, ally, tx, ty, x, y, graph = (
         read_pickle(Path(f"{stem}.{end}"))
         for end in ("allx", "ally", "tx", "ty", "x", "y", "graph")
@@ -110,30 +126,24 @@ def _pairs(graph: Any, nodes: int, source: str) -> npt.NDArray[np.int64]:
     return pairs
 
 
-# Stem of the authors' files, training and validation nodes, and the set it was made from.
-_SETS: Final = {
-    "corar": ("corax", 1180, 500, "cora"),
-    "citeseerr": ("citeseerx", 1691, 500, "citeseer"),
-}
-
-
-def read_refined(root: Path, name: str, features: str | PathLike[str] | None = None) -> RawGraph:
-    """Read a refined set.
+def _read_refined(
+    folder: Path, name: str, features: str | PathLike[str] | None = None
+) -> RawGraph:
+    """Read one of the paper's refined sets.
 
     Args:
-        root: Data root.
+        folder: Folder of the files.
         name: ``corar`` or ``citeseerr``.
         features: File with features of your own making, one row per node.
     """
-    stem, train, val, origin = _SETS[name]
-    folder = root / "refined"
+    stem, train, origin = _REFINED[name]
     adjacency = read_pickle(folder / f"{stem}_adj.pkl")
     y = from_published(
         np.asarray(read_pickle(folder / f"{stem}_labels.pkl")), f"{stem}_labels.pkl"
     )
     if not sparse.issparse(adjacency) or adjacency.shape != (len(y), len(y)):
         raise InputError(f"{folder / stem}_adj.pkl must be a square matrix of {len(y)} nodes")
-    if len(y) <= train + val:
+    if len(y) <= train + _VALIDATION:
         raise InputError(f"{folder / stem}_labels.pkl has {len(y)} nodes, too few for the split")
     x, source = _features(folder, name, stem, None if features is None else Path(features))
     if x.shape[0] != len(y):
@@ -150,7 +160,10 @@ def read_refined(root: Path, name: str, features: str | PathLike[str] | None = N
         # Planetoid's order (training, validation, test); the authors' own README names 1,000
         # validation and 500 test nodes and runs one past the end, against the paper.
         masks=from_indices(
-            len(y), range(train), range(train, train + val), range(train + val, len(y))
+            len(y),
+            range(train),
+            range(train, train + _VALIDATION),
+            range(train + _VALIDATION, len(y)),
         ),
         split="full",
         class_names=CLASS_NAMES[origin],

@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from drgcn.data.arrays import read_array, read_matrix
 from drgcn.data.assemble import RawGraph
-from drgcn.data.catalog import PublishedFile, describe
+from drgcn.data.catalog import Description, PublishedFile
 from drgcn.data.checks import from_matrix
-from drgcn.data.nodelink import read_json, read_node_link
+from drgcn.data.downloader import Request
+from drgcn.data.features import read_matrix
+from drgcn.data.readers import read_array, read_json
 from drgcn.data.splits import MultiLabels
 from drgcn.data.union import Piece, cut, join
 from drgcn.errors import InputError
+
+_Numbers = npt.NDArray[np.int64]
 
 _FEATURES: Final = 50
 _LABELS: Final = 121
 # Training, validation and test graphs.
 _GRAPHS: Final = {"train": 20, "val": 2, "test": 2}
+# Parts as PyG's files name them.
+_RAW_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
 
 
-def require_features(root: Path) -> None:
-    """Refuse GraphSAGE's files without the features, which GraphSAGE can do without."""
-    entry = describe("ppi")
-    missing = [file.path for file in entry.files if not (root / file.path).is_file()]
-    if missing == ["ppi/ppi-feats.npy"] and not _all_there(entry.other_files, root):
-        raise InputError(
-            f"{root / 'ppi'} holds GraphSAGE's files of PPI without ppi-feats.npy: no model can "
-            f"be trained without features; put that file there, from {entry.home}"
-        )
+def read(request: Request) -> RawGraph:
+    """Read the disjoint union of the 24 graphs, from GraphSAGE's files or else from PyG's.
 
-
-def read_ppi(root: Path) -> RawGraph:
-    """The disjoint union of the 24 graphs, from GraphSAGE's files or else from PyG's.
-
-    ``data.graph`` says which graph each node belongs to, in the manner of PyG's ``batch``.
+    ``data.graph`` is the number of each node's graph, in the manner of PyG's ``batch``.
     """
-    folder = root / "ppi"
-    if _all_there(describe("ppi").files, root):
-        parts = _read_graphsage(folder, _GRAPHS)
+    _require_features(request.entry, request.root)
+    request.fetch_missing()
+    folder = request.root / "ppi"
+    if _all_there(request.entry.files, request.root):
+        parts = _read_graphsage(folder)
     else:
-        parts = _read_raw(folder)
+        parts = {part: _read_raw_part(folder, stem) for part, stem in _RAW_STEMS.items()}
     for part, pieces in parts.items():
         if len(pieces) != _GRAPHS[part]:
             raise InputError(
@@ -62,26 +57,32 @@ def read_ppi(root: Path) -> RawGraph:
     return join(parts, split="published")
 
 
+def _require_features(entry: Description, root: Path) -> None:
+    """Refuse GraphSAGE's files without the features, which GraphSAGE can do without."""
+    missing = [file.path for file in entry.files if not (root / file.path).is_file()]
+    if missing == ["ppi/ppi-feats.npy"] and not _all_there(entry.other_files, root):
+        raise InputError(
+            f"{root / 'ppi'} holds GraphSAGE's files of PPI without ppi-feats.npy: no model can "
+            f"be trained without features; put that file there, from {entry.home}"
+        )
+
+
 def _all_there(files: tuple[PublishedFile, ...], root: Path) -> bool:
     return all((root / file.path).is_file() for file in files)
 
 
-_Numbers = npt.NDArray[np.int64]
+def _read_graphsage(folder: Path) -> dict[str, list[Piece]]:
+    """Read the graphs of each part from GraphSAGE's files.
 
-
-def _read_graphsage(folder: Path, graphs: Mapping[str, int]) -> dict[str, list[Piece]]:
-    """The training, validation and test graphs.
-
-    The graphs of a part are its largest connected components, as many as ``graphs`` says, in the
-    order of their first rows. Every other component, usually a protein or two without ties to the
-    rest of its tissue, goes to the graph of the nearest row above its first (below, if there is
-    none above) of the same part: the rows of a tissue are stored together.
-
+    The graphs of a part are its largest connected components, as many as it has graphs, in the
+    order of their first rows. Every other component, usually a protein or two without ties to
+    the rest of its tissue, goes to the graph of the nearest row above its first (below, if there
+    is none above) of the same part: the rows of a tissue are stored together.
     """
     # NOTE[DIFF]: GAT's preprocessing takes the components of three nodes and more for graphs, and
     # adds all smaller ones to the first graph of their part.
     path = folder / "ppi-G.json"
-    stored = read_node_link(path)
+    stored = _read_node_link(path)
     ids = [str(node["id"]) for node in stored.nodes]
     rows = _rows(folder / "ppi-id_map.json", ids)
     x = read_matrix(folder / "ppi-feats.npy")
@@ -92,7 +93,7 @@ def _read_graphsage(folder: Path, graphs: Mapping[str, int]) -> dict[str, list[P
         )
     y = _labels(folder / "ppi-class_map.json", ids, rows)
     part_of = np.empty(len(ids), dtype=np.int64)
-    part_of[rows] = _parts(path, stored.nodes, list(graphs))
+    part_of[rows] = _parts_of_nodes(path, stored.nodes)
     pairs = rows[stored.pairs]
     across = np.flatnonzero(part_of[pairs[0]] != part_of[pairs[1]])
     if len(across):
@@ -100,13 +101,13 @@ def _read_graphsage(folder: Path, graphs: Mapping[str, int]) -> dict[str, list[P
             f"{path}: edge {across[0]} joins nodes of different parts, but training, validation "
             "and test nodes are in graphs of their own: fetch the file again"
         )
-    graph = _number(part_of, pairs, graphs, path)
+    graph = _graph_of_rows(part_of, pairs, path)
     pieces = iter(cut(x, y, pairs, graph, path))
-    return {part: [next(pieces) for _ in range(count)] for part, count in graphs.items()}
+    return {part: [next(pieces) for _ in range(count)] for part, count in _GRAPHS.items()}
 
 
 def _rows(path: Path, ids: list[str]) -> _Numbers:
-    """The row of each node in the feature matrix."""
+    """Return the row of each node in the feature matrix."""
     row_of = read_json(path)
     rows = [row_of.get(name) for name in ids]
     if (
@@ -141,8 +142,9 @@ def _labels(path: Path, ids: list[str], rows: _Numbers) -> MultiLabels:
     return from_matrix(y, len(ids), str(path))[0]
 
 
-def _parts(path: Path, nodes: list[dict[str, Any]], words: list[str]) -> list[int]:
-    """0, 1 or 2 for a training, validation or test node."""
+def _parts_of_nodes(path: Path, nodes: list[dict[str, Any]]) -> list[int]:
+    """Return 0, 1 or 2 for each training, validation or test node."""
+    words = list(_GRAPHS)
     numbers = []
     for node in nodes:
         val, test = node.get("val"), node.get("test")
@@ -155,8 +157,8 @@ def _parts(path: Path, nodes: list[dict[str, Any]], words: list[str]) -> list[in
     return numbers
 
 
-def _number(part_of: _Numbers, pairs: _Numbers, graphs: Mapping[str, int], path: Path) -> _Numbers:
-    """The graph of each row; numbers go up from part to part."""
+def _graph_of_rows(part_of: _Numbers, pairs: _Numbers, path: Path) -> _Numbers:
+    """Return the number of each row's graph; numbers go up from part to part."""
     nodes = len(part_of)
     ones = np.ones(pairs.shape[1], dtype=np.int8)
     adjacency = sparse.coo_array((ones, (pairs[0], pairs[1])), shape=(nodes, nodes))
@@ -166,7 +168,7 @@ def _number(part_of: _Numbers, pairs: _Numbers, graphs: Mapping[str, int], path:
     )
     graph_of = np.full(len(names), -1, dtype=np.int64)
     start = 0
-    for number, (part, count) in enumerate(graphs.items()):
+    for number, (part, count) in enumerate(_GRAPHS.items()):
         here = np.flatnonzero(part_of[first] == number)
         if len(here) < count:
             raise InputError(
@@ -184,23 +186,16 @@ def _number(part_of: _Numbers, pairs: _Numbers, graphs: Mapping[str, int], path:
     return graph_of[label]
 
 
-_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
-
-
-def _read_raw(folder: Path) -> dict[str, list[Piece]]:
-    """The training, validation and test graphs, in the order of their numbers."""
-    return {part: _part(folder, stem) for part, stem in _STEMS.items()}
-
-
-def _part(folder: Path, stem: str) -> list[Piece]:
+def _read_raw_part(folder: Path, stem: str) -> list[Piece]:
+    """Read the graphs of one part from PyG's files, in the order of their numbers."""
     x = read_matrix(folder / f"{stem}_feats.npy")
     labels = read_array(folder / f"{stem}_labels.npy")
-    _same_rows(folder / f"{stem}_labels.npy", len(labels) if labels.ndim else 0, len(x))
+    _require_same_rows(folder / f"{stem}_labels.npy", len(labels) if labels.ndim else 0, len(x))
     y, _ = from_matrix(labels, len(x), str(folder / f"{stem}_labels.npy"))
     graph = _graph_numbers(folder / f"{stem}_graph_id.npy", len(x))
     path = folder / f"{stem}_graph.json"
-    stored = read_node_link(path)
-    _same_rows(path, len(stored.nodes), len(x))
+    stored = _read_node_link(path)
+    _require_same_rows(path, len(stored.nodes), len(x))
     # A node's id is its row; the file may list the nodes in another order.
     rows = [node["id"] for node in stored.nodes]
     if set(rows) != set(range(len(rows))):
@@ -212,7 +207,7 @@ def _part(folder: Path, stem: str) -> list[Piece]:
     return cut(x, y, pairs, graph, path)
 
 
-def _graph_numbers(path: Path, nodes: int) -> npt.NDArray[np.int64]:
+def _graph_numbers(path: Path, nodes: int) -> _Numbers:
     numbers: npt.NDArray[Any] = read_array(path)
     if numbers.shape != (nodes,) or numbers.dtype.kind not in "iuf" or (numbers % 1 != 0).any():
         raise InputError(
@@ -222,9 +217,73 @@ def _graph_numbers(path: Path, nodes: int) -> npt.NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _same_rows(path: Path, found: int, nodes: int) -> None:
+def _require_same_rows(path: Path, found: int, nodes: int) -> None:
     if found != nodes:
         raise InputError(
             f"{path} has {found} nodes, but the features beside it have {nodes}: the files do not "
             "belong together"
         )
+
+
+class _NodeLink(NamedTuple):
+    """Nodes of a graph as listed, and its edges as places in that list, shape ``[2, E]``."""
+
+    nodes: list[dict[str, Any]]
+    pairs: _Numbers
+
+
+def _read_node_link(path: Path) -> _NodeLink:
+    """Read a graph from networkx's node-link JSON.
+
+    Edges are listed under ``links`` (newer networkx: ``edges``). Their ends are ids, as networkx
+    has written them since version 2, or else places in the list of nodes, as version 1 wrote them.
+    """
+    content = read_json(path)
+    nodes = content.get("nodes")
+    if not isinstance(nodes, list) or not nodes:
+        raise InputError(f"{path} must list the nodes under 'nodes', but there are none")
+    place: dict[str | int, int] = {}
+    for number, node in enumerate(nodes):
+        key = node.get("id") if isinstance(node, dict) else None
+        if not isinstance(key, str | int) or isinstance(key, bool):
+            raise InputError(
+                f"{path}: node {number} must have an id, a word or a whole number, but it is "
+                f"{_short(node)}"
+            )
+        if key in place:
+            raise InputError(
+                f"{path}: the id {key!r} is at node {place[key]} and again at node {number}: ids "
+                "must be unique"
+            )
+        place[key] = number
+    links = content.get("links", content.get("edges"))
+    if not isinstance(links, list):
+        raise InputError(f"{path} must list the edges under 'links' or 'edges': fetch it again")
+    return _NodeLink(nodes, _node_link_pairs(links, place, path))
+
+
+def _node_link_pairs(links: list[Any], place: dict[str | int, int], path: Path) -> _Numbers:
+    ends = []
+    for number, link in enumerate(links):
+        try:
+            ends += [link["source"], link["target"]]
+        except (TypeError, KeyError):
+            raise InputError(
+                f"{path}: edge {number} must have a source and a target, but it is {_short(link)}"
+            ) from None
+    try:
+        places = [place[end] for end in ends]
+    except (KeyError, TypeError):  # not all are ids: they are places, or one is wrong
+        for number, end in enumerate(ends):
+            if type(end) is not int or not 0 <= end < len(place):
+                raise InputError(
+                    f"{path}: edge {number // 2} names {_short(end)}, which is neither the id nor "
+                    f"the place of one of the {len(place)} nodes"
+                ) from None
+        places = ends
+    return np.array(places, dtype=np.int64).reshape(-1, 2).T
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

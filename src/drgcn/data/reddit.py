@@ -1,4 +1,4 @@
-"""Reddit: posts joined where one user commented on both, to be told apart by community."""
+"""Reddit: posts joined where one user commented on both, their communities as classes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,81 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.data.arrays import Arrays, csr_from_parts, numeric_matrix, read_arrays, read_matrix
 from drgcn.data.assemble import RawGraph
-from drgcn.data.catalog import describe
 from drgcn.data.checks import Parts, checked_pairs
-from drgcn.data.nodelink import read_json
+from drgcn.data.downloader import Request
+from drgcn.data.features import numeric_matrix, read_matrix
+from drgcn.data.readers import Arrays, csr_from_parts, read_arrays, read_json
 from drgcn.data.splits import Labels, Masks, from_indices
 from drgcn.errors import InputError
 
 
-def read(root: Path, split: str, *, counts: str = "auto") -> RawGraph:
-    """The graph of 11,606,919 edges, from GraphSAINT's files or else from FastGCN's.
+@dataclass(frozen=True)
+class Sizes:
+    """Counts by which the published graph is recognised.
 
-    Args:
-        root: The data root.
-        split: ``"full"``, all training nodes that the files name, or ``"graphsage"``, those with
-            a neighbour among them.
-        counts: What becomes of the number of comments and the score, see
-            :func:`drgcn.data.reddit.with_counts`.
+    Attributes:
+        nodes: Posts.
+        edges: Undirected edges.
+        features: Columns; the first two are the number of comments and the score.
+        classes: Communities.
+        val: Validation nodes.
+        test: Test nodes; all other nodes are for training.
     """
-    first = all((root / file.path).is_file() for file in describe("reddit").files)
-    parts = (read_saint if first else read_fastgcn)(root / "reddit")
-    _check(parts)
-    x, words = with_counts(parts.x, counts, parts.source)
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+    val: int
+    test: int
+
+
+# The sparse graph of FastGCN, GraphSAINT and the paper (PyG: Reddit2). The graph that PyG and DGL
+# call Reddit has 57,307,946 undirected edges and another split.
+PUBLISHED: Final = Sizes(
+    nodes=232_965, edges=11_606_919, features=602, classes=41, val=23_699, test=55_334
+)
+
+# Labelled nodes of each class in FastGCN's reddit.npz, all parts together. The file labels
+# 231,443 nodes: 152,410 of its nodes train, and the other 1,522 are in no part.
+CLASS_SIZES: Final = (
+    *(13065, 3538, 3279, 15163, 2304, 3588, 3930, 2117, 11151, 2232, 4898, 2960, 1696, 2689),
+    *(4849, 28166, 993, 2630, 13963, 10242, 1588, 4044, 7944, 12043, 328, 1645, 4212, 5869),
+    *(4668, 5052, 2797, 4548, 1554, 4937, 3422, 4184, 4161, 4188, 12742, 2977, 5087),
+)
+
+# Parts of the split, as GraphSAINT's role.json names them.
+_PARTS: Final = {"train": "tr", "val": "va", "test": "te"}
+# What may be done to the two columns of counts.
+_CHOICES: Final = ("auto", "log", "raw")
+# The logarithm of a count of anything on Reddit stays below this.
+_LARGEST_LOGARITHM: Final = 50.0
+
+
+def read(request: Request) -> RawGraph:
+    """Read the graph of 11,606,919 edges, from GraphSAINT's files or else from FastGCN's.
+
+    The split ``full`` has all training nodes that the files name, ``graphsage`` those with a
+    neighbour among them. The option ``counts`` is explained at :func:`with_counts`.
+    """
+    request.fetch_missing()
+    whole = all((request.root / file.path).is_file() for file in request.entry.files)
+    parts = (_read_saint if whole else _read_fastgcn)(request.root / "reddit")
+    _require_published_sizes(parts)
+    x, words = with_counts(parts.x, request.options.get("counts", "auto"), parts.source)
     return RawGraph(
         x=x,
         y=parts.y,
         pairs=parts.pairs,
-        masks=split_masks(parts.splits["full"], split, parts.pairs),
-        split=split,
+        masks=split_masks(parts.splits["full"], request.split, parts.pairs),
+        split=request.split,
         class_names=tuple(str(label) for label in range(PUBLISHED.classes)),
         feature_source=f"published; {words}",
     )
 
 
-def _check(parts: Parts) -> None:
+def _require_published_sizes(parts: Parts) -> None:
     """Refuse another graph, such as the one of 57 million edges that also goes as Reddit."""
     masks = parts.splits["full"]
     found = {
@@ -75,11 +115,8 @@ def _check(parts: Parts) -> None:
         )
 
 
-_SAINT_PARTS = {"train": "tr", "val": "va", "test": "te"}
-
-
-def read_saint(folder: Path) -> Parts:
-    """GraphSAINT's files, which PyG's ``Reddit2`` keeps in its folder ``raw``.
+def _read_saint(folder: Path) -> Parts:
+    """Read GraphSAINT's files, which PyG's ``Reddit2`` keeps in its folder ``raw``.
 
     ``adj_full.npz`` holds the adjacency in CSR form, ``feats.npy`` the features,
     ``class_map.json`` the class of each node and ``role.json`` the nodes of each part.
@@ -99,19 +136,19 @@ def read_saint(folder: Path) -> Parts:
     role = read_json(folder / "role.json")
     parts = {
         part: _places(_array(role.get(key)), nodes, folder / "role.json", key)
-        for part, key in _SAINT_PARTS.items()
+        for part, key in _PARTS.items()
     }
-    return _parts(
+    return _with_full_split(
         folder,
         x,
         np.array(numbers, dtype=np.int64),
-        _pairs(folder / "adj_full.npz", nodes),
+        _read_pairs(folder / "adj_full.npz", nodes),
         parts,
     )
 
 
-def read_fastgcn(folder: Path) -> Parts:
-    """FastGCN's pair of files.
+def _read_fastgcn(folder: Path) -> Parts:
+    """Read FastGCN's pair of files.
 
     ``reddit.npz`` holds ``feats``, and for each part ``y_train`` and ``train_index`` and so on;
     ``reddit_adj.npz`` is the adjacency as ``scipy.sparse.save_npz`` writes it, each edge in one
@@ -122,7 +159,7 @@ def read_fastgcn(folder: Path) -> Parts:
     x = numeric_matrix(_needed(arrays, "feats", path), path)
     y = np.full(len(x), -1, dtype=np.int64)
     parts = {}
-    for part in _SAINT_PARTS:
+    for part in _PARTS:
         labels = _needed(arrays, f"y_{part}", path)
         parts[part] = _places(
             _needed(arrays, f"{part}_index", path), len(x), path, f"{part}_index"
@@ -134,10 +171,10 @@ def read_fastgcn(folder: Path) -> Parts:
                 f"{labels.shape}: fetch the file again"
             )
         y[parts[part]] = labels
-    return _parts(folder, x, y, _pairs(folder / "reddit_adj.npz", len(x)), parts)
+    return _with_full_split(folder, x, y, _read_pairs(folder / "reddit_adj.npz", len(x)), parts)
 
 
-def _parts(
+def _with_full_split(
     folder: Path,
     x: Any,
     y: Labels,
@@ -177,8 +214,8 @@ def _places(values: npt.NDArray[Any], nodes: int, path: Path, key: str) -> npt.N
     return values.astype(np.int64)
 
 
-def _pairs(path: Path, nodes: int) -> npt.NDArray[np.int64]:
-    """The non-zero entries of a square matrix stored in CSR or COO form."""
+def _read_pairs(path: Path, nodes: int) -> npt.NDArray[np.int64]:
+    """Read the non-zero entries of a square matrix stored in CSR or COO form."""
     arrays = read_arrays(path)
     if "indptr" in arrays:
         matrix = sparse.coo_array(csr_from_parts(arrays, "", path))
@@ -211,15 +248,10 @@ def _needed(arrays: Arrays, key: str, path: Path) -> npt.NDArray[Any]:
     return arrays[key]
 
 
-CHOICES: Final = ("auto", "log", "raw")
-# The logarithm of a count of anything on Reddit stays below this.
-_LARGEST_LOGARITHM: Final = 50.0
-
-
 def with_counts(
     x: npt.NDArray[np.float32], choice: str, source: object
 ) -> tuple[npt.NDArray[np.float32], str]:
-    """The features with columns 0 (comments) and 1 (score) as asked for, and words about it.
+    """Transform columns 0 (comments) and 1 (score) as asked for, and say what was done.
 
     ``"log"`` replaces them by log(x0 + 1) and log(x1 + 1 - m), where m is the lowest score, or 0
     if none is negative. ``"raw"`` leaves them. ``"auto"`` takes logarithms if both columns are
@@ -231,8 +263,8 @@ def with_counts(
         choice: One of ``"auto"``, ``"log"``, ``"raw"``.
         source: The file, for messages.
     """
-    if choice not in CHOICES:
-        raise InputError(f"counts must be one of {', '.join(CHOICES)}, not {choice!r}")
+    if choice not in _CHOICES:
+        raise InputError(f"counts must be one of {', '.join(_CHOICES)}, not {choice!r}")
     if choice == "raw":
         return x, "columns 0 and 1 as stored"
     counts = [_clearly_counts(x[:, column]) for column in (0, 1)]
@@ -261,45 +293,8 @@ def _clearly_counts(column: npt.NDArray[Any]) -> bool:
     return bool((column == np.rint(column)).all() and column.max(initial=0) > _LARGEST_LOGARITHM)
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Counts that tell the published graph from another one.
-
-    Attributes:
-        nodes: Posts.
-        edges: Undirected edges.
-        features: Columns; the first two are the number of comments and the score.
-        classes: Communities.
-        val: Validation nodes.
-        test: Test nodes; the other nodes are there to train.
-    """
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-    val: int
-    test: int
-
-
-# The sparse graph of FastGCN, GraphSAINT and the paper (PyG: Reddit2). The graph that PyG and DGL
-# call Reddit has 57,307,946 undirected edges and another split.
-PUBLISHED: Final = Sizes(
-    nodes=232_965, edges=11_606_919, features=602, classes=41, val=23_699, test=55_334
-)
-
-# Labelled nodes of each class in FastGCN's reddit.npz, all parts together. The file labels
-# 231,443 nodes: 152,410 of its nodes train, and the other 1,522 are in no part.
-CLASS_SIZES: Final = (
-    *(13065, 3538, 3279, 15163, 2304, 3588, 3930, 2117, 11151, 2232, 4898, 2960, 1696, 2689),
-    *(4849, 28166, 993, 2630, 13963, 10242, 1588, 4044, 7944, 12043, 328, 1645, 4212, 5869),
-    *(4668, 5052, 2797, 4548, 1554, 4937, 3422, 4184, 4161, 4188, 12742, 2977, 5087),
-)
-FASTGCN_TRAIN: Final = 152_410
-
-
 def split_masks(full: Masks, split: str, pairs: npt.NDArray[np.int64]) -> Masks:
-    """The parts as published, or for ``"graphsage"`` without lonely training nodes.
+    """Return the parts as published, or for ``"graphsage"`` without lonely training nodes.
 
     GraphSAGE's loader drops training nodes that have no neighbour among the training nodes.
     They stay in the graph and are in no part.

@@ -1,4 +1,4 @@
-"""``reddit-like``: a synthetic stand-in for Reddit, of its full size."""
+"""``reddit-like``: a synthetic graph of Reddit's size, shares and degrees."""
 
 from __future__ import annotations
 
@@ -9,15 +9,52 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.data.assemble import RawGraph
+from drgcn.data.downloader import Request
 from drgcn.data.reddit import CLASS_SIZES, PUBLISHED, split_masks, with_counts
 from drgcn.data.splits import from_indices
 from drgcn.errors import InputError
+
+Numbers = npt.NDArray[np.int64]
+Matrix = npt.NDArray[np.float32]
 
 _TOPICS: Final = 8
 # Posts whose neighbours come from another community than the one they are labelled with.
 _STRAYS: Final = 0.06
 # Below this scale, degrees shrink with the graph: else small communities would be complete.
 _SAME_DEGREES: Final = 0.1
+
+# Share of edges inside a community. Strays, whose label is not their community, bring the share
+# of edges between equal labels down to about 0.78.
+_INSIDE: Final = 0.875
+# Share of the other edges that are drawn among the communities of one topic.
+_SAME_TOPIC: Final = 0.5
+# Tail exponent of the weights, and their scale before the tail: a few hubs have degrees near
+# 20,000 among 232,965 nodes, where the median is 50 and the mean 100.
+_TAIL: Final = 1.9
+_SCALE: Final = 90.0
+# No node chooses more neighbours in its community than this share of it, in expectation.
+_REACH: Final = 0.5
+# Where a node is chosen, weights count up to this: two hubs cannot be joined twice.
+_ORDINARY: Final = 300
+# Most rounds of drawing again in place of loops and repeats.
+_ROUNDS: Final = 100
+
+# Columns of one text, and factors behind the columns.
+_TEXT: Final = 300
+_FACTORS: Final = 64
+# Distance of the classes, and of the topics, in units of a factor's deviation inside a class.
+_CLASS: Final = 0.3
+_TOPIC: Final = 0.3
+# Deviations of what belongs to one post and one column alone: titles are short and noisy.
+_NOISE: Final = (5000.0, 3000.0)
+_UNIT: Final = 2.0**-16
+# Rows that are drawn at a time.
+_ROWS: Final = 8192
+
+
+def read(request: Request) -> RawGraph:
+    """Make the set ``reddit-like``."""
+    return make(request.split, **request.options)
 
 
 def make(split: str, *, scale: float = 1.0, seed: int = 0, counts: str = "auto") -> RawGraph:
@@ -70,7 +107,7 @@ def make(split: str, *, scale: float = 1.0, seed: int = 0, counts: str = "auto")
 
 
 def class_sizes(nodes: int) -> Numbers:
-    """Nodes of each class in the shares of Reddit, by largest remainders."""
+    """Return the nodes of each class in Reddit's shares, by largest remainders."""
     exact = np.array(CLASS_SIZES) * nodes / sum(CLASS_SIZES)
     sizes = np.floor(exact).astype(np.int64)
     first = np.argsort(sizes - exact, kind="stable")[: nodes - int(sizes.sum())]
@@ -79,31 +116,13 @@ def class_sizes(nodes: int) -> Numbers:
 
 
 def _communities(y: Numbers, rng: np.random.Generator) -> Numbers:
-    """The class of each post but for strays, which have that of a post drawn at random."""
+    """Return the class of each post; strays have that of a post drawn at random."""
     strays = rng.random(len(y)) < _STRAYS
     return np.where(strays, y[rng.integers(len(y), size=len(y))], y)
 
 
-Numbers = npt.NDArray[np.int64]
-
-# Share of edges inside a community. Strays, whose label is not their community, bring the share
-# of edges between equal labels down to about 0.78.
-_INSIDE: Final = 0.875
-# Share of the other edges that are drawn among the communities of one topic.
-_SAME_TOPIC: Final = 0.5
-# Tail exponent of the weights, and their scale before the tail: a few hubs have degrees near
-# 20,000 among 232,965 nodes, where the median is 50 and the mean 100.
-_TAIL: Final = 1.9
-_SCALE: Final = 90.0
-# No node chooses more neighbours in its community than this share of it, in expectation.
-_REACH: Final = 0.5
-# Where a node is chosen, weights count up to this: two hubs cannot be joined twice.
-_ORDINARY: Final = 300
-_ROUNDS: Final = 100
-
-
 def popularity(nodes: int) -> Numbers:
-    """Weights in ascending order, in sixteenths: quantiles of a Pareto law of the second kind.
+    """Return ascending weights in sixteenths: quantiles of a Pareto law of the second kind.
 
     Quantiles instead of draws, so that every seed has the same tail.
     """
@@ -120,7 +139,7 @@ def draw_edges(
     count: int,
     rng: np.random.Generator,
 ) -> Numbers:
-    """``count`` different undirected edges without loops, shape ``[2, count]``.
+    """Draw ``count`` different undirected edges without loops, shape ``[2, count]``.
 
     An edge has a node that chooses, drawn in proportion to its weight, and one that is chosen,
     likewise but for the weights of hubs, out of the same community or another. Loops and repeats
@@ -166,7 +185,7 @@ def draw_edges(
 
 
 def _most_inside(community: Numbers, weight: Numbers, count: int) -> npt.NDArray[np.float64]:
-    """The weight that stands for a fixed share of a node's own community."""
+    """Return the weight that stands for a fixed share of each node's own community."""
     return _REACH * np.bincount(community)[community] * (weight.sum() / count)
 
 
@@ -176,7 +195,7 @@ def _distinct(
     nodes: int,
     rng: np.random.Generator,
 ) -> Numbers:
-    """Keys of different pairs without loops, drawn until there are enough."""
+    """Draw keys of different pairs without loops until there are ``count``."""
     keys = np.empty(0, dtype=np.int64)
     for _ in range(_ROUNDS):
         if len(keys) >= count:
@@ -194,7 +213,7 @@ def _sums(weight: Numbers) -> Numbers:
 
 
 def _blocks(label: Numbers) -> tuple[Numbers, Numbers]:
-    """First and behind-the-last place of each node's block, for equal labels side by side."""
+    """Return where each node's block of equal labels starts and where it ends."""
     starts = np.flatnonzero(np.concatenate([[True], label[1:] != label[:-1]]))
     sizes = np.diff(np.concatenate([starts, [len(label)]]))
     return np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
@@ -207,27 +226,14 @@ def _pick(
     number: int,
     rng: np.random.Generator,
 ) -> Numbers:
-    """Places from ``low`` to below ``high``, drawn in proportion to their weights."""
+    """Draw places from ``low`` to below ``high`` in proportion to their weights."""
     start, width = sums[low], sums[high] - sums[low]
     point = start + np.floor(rng.random(number) * width).astype(np.int64)
     return np.searchsorted(sums, point, side="right") - 1
 
 
-Matrix = npt.NDArray[np.float32]
-
-_TEXT: Final = 300
-_FACTORS: Final = 64
-# Distance of the classes, and of the topics, in units of a factor's deviation inside a class.
-_CLASS: Final = 0.3
-_TOPIC: Final = 0.3
-# Deviations of what belongs to one post and one column alone: titles are short and noisy.
-_NOISE: Final = (5000.0, 3000.0)
-_UNIT: Final = 2.0**-16
-_ROWS: Final = 8192
-
-
 def draw_texts(y: Numbers, topic_of: Numbers, rng: np.random.Generator) -> Matrix:
-    """Two texts a post, side by side: signed, correlated, with a decaying spectrum.
+    """Draw two texts a post, side by side: signed, correlated, with a decaying spectrum.
 
     A post has 64 factors, normal around the sum of a mean of its class and one of its topic.
     Factor k acts on all columns with a strength that falls like k^-0.7; every column adds a mean,
@@ -264,7 +270,7 @@ def draw_texts(y: Numbers, topic_of: Numbers, rng: np.random.Generator) -> Matri
 
 
 def draw_counts(weight: Numbers, rng: np.random.Generator) -> Matrix:
-    """Comments (from 0 on) and scores (a few below 0): log-normal, louder where a post is popular.
+    """Draw comments (from 0 on) and scores (a few negative), log-normal, by popularity.
 
     Args:
         weight: The popularity of each post, in sixteenths.

@@ -1,4 +1,4 @@
-"""Small datasets without a file: scikit-learn's tables, and a graph with a known answer."""
+"""Small datasets without files: tables of scikit-learn as graphs, and a planted graph."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.data.assemble import RawGraph
+from drgcn.data.downloader import Request
 from drgcn.data.features import normalized
 from drgcn.data.splits import Labels, draw, per_class
 from drgcn.errors import InputError
 
 
-def read_table(
+def read(request: Request) -> RawGraph:
+    """Make a set of the family ``table`` or ``planted``."""
+    if request.entry.family == "planted":
+        return make_planted(request.split_seed, **request.options)
+    counts = request.entry.per_class or (20, 30)
+    return _read_table(
+        request.entry.name, request.split, request.split_seed, counts, **request.options
+    )
+
+
+def _read_table(
     name: str, split: str, split_seed: int, counts: tuple[int, int], k: int = 10
 ) -> RawGraph:
-    """A table whose rows are joined to their ``k`` nearest rows.
+    """Join each row of a table of scikit-learn to its ``k`` nearest rows.
 
     Distances are Euclidean on the standardised table (all rows: a transductive graph); ``x``
     stays the raw table, whose columns differ widely in scale.
@@ -86,12 +97,12 @@ def make_planted(
         val_per_class: Validation nodes of each class; the rest is the test part.
         seed: Seed of everything but the split.
     """
-    _check(nodes >= 2 * classes and classes >= 2, "classes >= 2 and nodes >= 2 * classes")
-    _check(0 <= informative <= features and features >= 1, "0 <= informative <= features")
-    _check(0 <= homophily <= 1 and mean_degree >= 0, "homophily in [0, 1] and mean_degree >= 0")
-    _check(signal >= 0 and nuisance_scale >= 0, "signal >= 0 and nuisance_scale >= 0")
-    _check(labels_per_class >= 1 and val_per_class >= 1, "at least one node per class and part")
-    _check(seed >= 0, "seed >= 0")
+    _require(nodes >= 2 * classes and classes >= 2, "classes >= 2 and nodes >= 2 * classes")
+    _require(0 <= informative <= features and features >= 1, "0 <= informative <= features")
+    _require(0 <= homophily <= 1 and mean_degree >= 0, "homophily in [0, 1] and mean_degree >= 0")
+    _require(signal >= 0 and nuisance_scale >= 0, "signal >= 0 and nuisance_scale >= 0")
+    _require(labels_per_class >= 1 and val_per_class >= 1, "at least one node per class and part")
+    _require(seed >= 0, "seed >= 0")
 
     rng = np.random.Generator(np.random.PCG64(seed))
     y = rng.permutation(np.arange(nodes) % classes)
@@ -113,7 +124,7 @@ def make_planted(
 def _block_edges(
     y: Labels, classes: int, count: int, homophily: float, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """A uniform source each; its target is uniform in its own class or in another one."""
+    """Draw ``count`` edges: a uniform source, and a uniform target in its own or another class."""
     order = np.argsort(y, kind="stable")
     sizes = np.bincount(y, minlength=classes)
     starts = np.cumsum(sizes) - sizes
@@ -124,6 +135,6 @@ def _block_edges(
     return np.stack([source, order[place]])
 
 
-def _check(holds: bool, condition: str) -> None:
+def _require(holds: bool, condition: str) -> None:
     if not holds:
         raise InputError(f"the planted graph needs {condition}: change these options")

@@ -1,4 +1,4 @@
-"""Who trains, who validates, who is tested: three masks and the ways to draw them."""
+"""Splits into training, validation and test nodes: masks, and random draws of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDED: Final = ("random", "random-60")
 
 
 class Masks(NamedTuple):
-    """One boolean per node and part; no node is in two parts."""
+    """Training, validation and test nodes, one boolean a node; no node is in two parts."""
 
     train: Mask
     val: Mask
@@ -29,14 +29,14 @@ class Masks(NamedTuple):
 
 
 def labelled(y: AnyLabels) -> Mask:
-    """The nodes whose labels are known; a row of zeros is known to have none of them."""
+    """Mask of the nodes whose labels are known; a row of zeros is known to have no label."""
     return np.ones(len(y), dtype=np.bool_) if y.ndim == 2 else y >= 0
 
 
 def from_indices(
     nodes: int, train: Iterable[int], val: Iterable[int], test: Iterable[int]
 ) -> Masks:
-    """Masks that are true at the listed nodes."""
+    """Build masks that are true at the listed nodes."""
     masks = []
     for part in (train, val, test):
         mask = np.zeros(nodes, dtype=np.bool_)
@@ -46,7 +46,7 @@ def from_indices(
 
 
 def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
-    """``train`` and ``val`` nodes of each class, the labelled rest is the test part."""
+    """Draw ``train`` and ``val`` nodes of each class; the labelled rest is the test part."""
     if y.ndim == 2:
         raise InputError(
             "split 'random' takes nodes of each class, but here a node has several labels: use "
@@ -68,7 +68,7 @@ def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
 
 
 def sixty(y: AnyLabels, seed: int) -> Masks:
-    """A fifth of the labelled nodes to validate, a fifth to test, the rest to train."""
+    """Draw a fifth of the labelled nodes to validate, a fifth to test, the rest to train."""
     known = np.flatnonzero(labelled(y))
     if len(known) < 3:
         raise InputError(
@@ -82,7 +82,7 @@ def sixty(y: AnyLabels, seed: int) -> Masks:
 
 
 def draw(split: str, y: AnyLabels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
-    """The seeded split of that name; ``counts`` are the nodes per class of ``random``.
+    """Draw the seeded split of that name; ``counts`` are the nodes per class of ``random``.
 
     The generator is seeded by ``seed`` alone, so splits and weight initialisations never share
     a stream.

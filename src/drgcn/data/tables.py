@@ -1,11 +1,11 @@
-"""A user's graph as two tables in a folder, CSV or Parquet."""
+"""Graphs as a folder with a table of nodes and a table of edges, CSV or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import numpy.typing as npt
 from drgcn.data.checks import Parts, from_texts, masks_from_words
 from drgcn.errors import DrgcnWarning, InputError
 
-_NOT_FEATURES = ("id", "label", "split")
+_NOT_FEATURES: Final = ("id", "label", "split")
+# A row must fit into a block, and a row can have many thousand columns.
+_BLOCK: Final = 1 << 24
 
 
 def read_folder(folder: Path) -> Parts:
@@ -23,7 +25,7 @@ def read_folder(folder: Path) -> Parts:
     (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
     has ``source`` and ``target``, which are ids; either direction, or both, may be listed.
     """
-    nodes = Columns(_table(folder, "nodes", "id, feature columns, label, split"))
+    nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
     _refuse_misspelt(nodes)
     features = [name for name in nodes.names if name not in _NOT_FEATURES]
@@ -50,7 +52,7 @@ def read_folder(folder: Path) -> Parts:
     return Parts(
         source=str(nodes.path),
         x=x,
-        pairs=_pairs(Columns(_table(folder, "edges", "source, target")), ids),
+        pairs=_pairs(_Table(_find_table(folder, "edges", "source, target")), ids),
         y=y,
         class_names=class_names,
         splits=splits,
@@ -58,8 +60,8 @@ def read_folder(folder: Path) -> Parts:
     )
 
 
-def _refuse_misspelt(nodes: Columns) -> None:
-    """A column ``Split`` would else be taken for a feature, and the split be drawn at random."""
+def _refuse_misspelt(nodes: _Table) -> None:
+    """Refuse columns such as ``Split``, which would be taken for features."""
     for name in nodes.names:
         meant = name.strip().lower()
         if meant in _NOT_FEATURES and name != meant:
@@ -76,7 +78,7 @@ def _refuse_misspelt(nodes: Columns) -> None:
             )
 
 
-def _table(folder: Path, stem: str, columns: str) -> Path:
+def _find_table(folder: Path, stem: str, columns: str) -> Path:
     found = [
         path for path in (folder / f"{stem}.csv", folder / f"{stem}.parquet") if path.is_file()
     ]
@@ -91,7 +93,7 @@ def _table(folder: Path, stem: str, columns: str) -> Path:
     return found[0]
 
 
-def _ids(nodes: Columns) -> Any:
+def _ids(nodes: _Table) -> Any:
     import pyarrow.compute as pc
 
     ids = nodes.text("id")
@@ -110,7 +112,7 @@ def _ids(nodes: Columns) -> Any:
     return ids
 
 
-def _pairs(edges: Columns, ids: Any) -> npt.NDArray[np.int64]:
+def _pairs(edges: _Table, ids: Any) -> npt.NDArray[np.int64]:
     import pyarrow.compute as pc
 
     edges.require("source", "target")
@@ -137,12 +139,8 @@ def _pairs(edges: Columns, ids: Any) -> npt.NDArray[np.int64]:
     return np.stack(ends)
 
 
-# A row must fit into a block, and a row can have many thousand columns.
-_BLOCK = 1 << 24
-
-
-class Columns:
-    """The columns of one file; rows are counted from 1, the header not included.
+class _Table:
+    """_Table of a table; rows are counted from 1, the header not included.
 
     Args:
         path: A ``.csv`` file (comma, UTF-8, one header line) or a ``.parquet`` file.
@@ -150,9 +148,9 @@ class Columns:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
-        self.names: list[str] = list(self._table.column_names)
-        self.rows: int = self._table.num_rows
+        self._columns = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+        self.names: list[str] = list(self._columns.column_names)
+        self.rows: int = self._columns.num_rows
         for name in self.names:
             if not name.strip() or name == "__index_level_0__":
                 raise InputError(
@@ -163,7 +161,7 @@ class Columns:
                 raise InputError(f"{path}: the column {name!r} is there twice: keep one")
 
     def text(self, name: str) -> Any:
-        """A column as a pyarrow string array without outer blanks; an empty cell is ``""``."""
+        """Return a column as pyarrow strings without outer blanks; empty cells are ``""``."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -183,7 +181,7 @@ class Columns:
         return pc.utf8_trim_whitespace(pc.fill_null(words, "")).combine_chunks()
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
-        """A column as finite numbers."""
+        """Return a column as finite numbers."""
         import pyarrow as pa
 
         column = self._column(name)
@@ -215,7 +213,7 @@ class Columns:
         return values
 
     def require(self, *names: str) -> None:
-        """Raise unless all these columns exist."""
+        """Refuse a table without one of these columns."""
         for name in names:
             if name not in self.names:
                 raise InputError(
@@ -226,13 +224,13 @@ class Columns:
     def _column(self, name: str) -> Any:
         import pyarrow as pa
 
-        column = self._table.column(name)
+        column = self._columns.column(name)
         return (
             column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         )
 
     def _floats(self, name: str, words: list[str]) -> npt.NDArray[np.float64]:
-        """Word by word, for forms such as +1.5 that Arrow does not know, and for the culprit."""
+        """Parse word by word: Arrow does not know forms such as +1.5, nor which cell is wrong."""
         values = np.empty(len(words))
         for row, word in enumerate(words):
             try:
@@ -304,11 +302,13 @@ def _read_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path).read()
+        table = parquet.ParquetFile(path).read()
+        table.validate(full=True)  # reading alone lets bytes that are not UTF-8 pass as text
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
             f"{path} is damaged or no Parquet file ({_first_line(error)}): save it again"
         ) from None
+    return table
 
 
 def _first_line(error: Exception) -> str:

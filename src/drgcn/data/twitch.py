@@ -1,4 +1,4 @@
-"""Seven Twitch graphs with one feature space: the public multi-graph, inductive task."""
+"""Twitch: seven graphs with one feature space, an inductive task on several graphs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from drgcn.data.assemble import RawGraph
 from drgcn.data.catalog import TWITCH_GRAPHS
+from drgcn.data.downloader import Request
 from drgcn.data.splits import Labels, Masks, draw
 from drgcn.errors import InputError
 
@@ -20,8 +21,19 @@ _FEATURES: Final = 3170
 _CLASS_NAMES: Final = ("not mature", "mature")
 
 
-def graphs_of(graph: str | None, split: str | None) -> tuple[str, ...]:
-    """The graphs that a request needs, once graph and split are known to fit together."""
+def read(request: Request) -> RawGraph:
+    """Read one graph, or the union of all seven."""
+    graph = request.options.get("graph")
+    graphs = _graphs_needed(graph, request.named_split)
+    request.fetch_missing(tuple(f"twitch/{name}_" for name in graphs))
+    folder = request.root / "twitch"
+    if graph:
+        return _read_one(folder, graph, request.split_seed)
+    return _read_all(folder, request.split)
+
+
+def _graphs_needed(graph: str | None, split: str | None) -> tuple[str, ...]:
+    """Return the graphs that a request needs; a graph and a split that do not fit are refused."""
     if graph is None:
         if split == "random-60":
             raise InputError(
@@ -35,9 +47,9 @@ def graphs_of(graph: str | None, split: str | None) -> tuple[str, ...]:
     return (graph,)
 
 
-def read_one(root: Path, graph: str, split_seed: int) -> RawGraph:
-    """One graph, its nodes split 60/20/20 at random."""
-    x, y, pairs = _read(root / "twitch", graph)
+def _read_one(folder: Path, graph: str, split_seed: int) -> RawGraph:
+    """Read one graph and split its nodes 60/20/20 at random."""
+    x, y, pairs = _read_graph(folder, graph)
     return RawGraph(
         x=x,
         y=y,
@@ -49,12 +61,12 @@ def read_one(root: Path, graph: str, split_seed: int) -> RawGraph:
     )
 
 
-def read_all(root: Path, split: str) -> RawGraph:
-    """The disjoint union of the seven graphs; ``split`` names the validation and the test graph.
+def _read_all(folder: Path, split: str) -> RawGraph:
+    """Join the seven graphs; ``split`` names the validation and the test graph.
 
-    ``data.graph`` says which graph each node belongs to, in the manner of PyG's ``batch``.
+    ``data.graph`` is the number of each node's graph, in the manner of PyG's ``batch``.
     """
-    parts = [_read(root / "twitch", graph) for graph in TWITCH_GRAPHS]
+    parts = [_read_graph(folder, graph) for graph in TWITCH_GRAPHS]
     sizes = [len(y) for _, y, _ in parts]
     offsets = np.cumsum([0, *sizes[:-1]])
     graph = np.repeat(np.arange(len(parts)), sizes)
@@ -73,7 +85,10 @@ def read_all(root: Path, split: str) -> RawGraph:
     )
 
 
-def _read(folder: Path, graph: str) -> tuple[sparse.csr_array, Labels, npt.NDArray[np.int64]]:
+def _read_graph(
+    folder: Path, graph: str
+) -> tuple[sparse.csr_array, Labels, npt.NDArray[np.int64]]:
+    """Read features, labels and listed edges of one graph."""
     try:
         y = _labels(folder / f"{graph}_target.csv")
         x = _features(folder / f"{graph}_features.json", len(y))

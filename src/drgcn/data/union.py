@@ -1,4 +1,4 @@
-"""Several graphs as one: ``unite``, cutting a union into its graphs, and their sizes."""
+"""Disjoint unions of graphs: joining, cutting apart, and sizes of the graphs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,14 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import UNUSED, RawGraph, as_array, as_features, assemble
 from drgcn.data.checks import checked_pairs, from_matrix, from_numbers, warn_of_unseen_classes
-from drgcn.data.features import Features
+from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import AnyLabels, Masks, labelled
 from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-
-class _Stored(NamedTuple):
-    """A graph as it was given: its labels a matrix, whatever they mean."""
-
-    x: Features
-    y: npt.NDArray[Any]
-    pairs: npt.NDArray[np.int64]
 
 
 def unite(
@@ -40,7 +31,7 @@ def unite(
     normalize: str = "none",
     name: str = "union",
 ) -> Data:
-    """The disjoint union of training, validation and test graphs, ready for :func:`drgcn.fit`.
+    """Join training, validation and test graphs into a disjoint union for :func:`drgcn.fit`.
 
     The result has the form of ``load("ppi")`` and ``load("twitch")``: ``graph`` is the number of
     each node's graph, ``graph_names`` their names (``train-0``, ...), the three masks are true on
@@ -65,8 +56,8 @@ def unite(
     Raises:
         InputError: If a list is empty, or the graphs do not fit together.
     """
-    parts = {"train": _listed(train, "train"), "val": _listed(val, "val")}
-    parts["test"] = _listed(test, "test")
+    given = {"train": train, "val": val, "test": test}
+    parts = {part: _as_list(listed, part) for part, listed in given.items()}
     graphs = {
         f"{part} graph {number}": graph
         for part, listed in parts.items()
@@ -93,34 +84,7 @@ def unite(
     return assemble(raw, name=name, normalize=normalize, as_sparse=False)
 
 
-def _pieces(stored: dict[str, _Stored]) -> tuple[list[Piece], tuple[str, ...]]:
-    """The graphs with labels in one numbering, and the names of the classes."""
-    first, reference = next(iter(stored.items()))
-    for source, graph in stored.items():
-        for word, here, there in (
-            ("features", graph.x, reference.x),
-            ("labels a node", graph.y, reference.y),
-        ):
-            if here.shape[1] != there.shape[1]:
-                raise InputError(
-                    f"{source} has {here.shape[1]} {word}, but {first} has {there.shape[1]}: all "
-                    "graphs must have the same"
-                )
-    together = np.concatenate([graph.y for graph in stored.values()])
-    y: AnyLabels
-    if together.shape[1] == 1:
-        y, class_names = from_numbers(together, len(together), "the graphs")
-    else:
-        y, class_names = from_matrix(together, len(together), "the graphs")
-    stops = np.cumsum([len(graph.y) for graph in stored.values()]).tolist()
-    pieces = [
-        Piece(graph.x, y[stop - len(graph.y) : stop], graph.pairs)
-        for graph, stop in zip(stored.values(), stops, strict=True)
-    ]
-    return pieces, class_names
-
-
-def _listed(graphs: Any, part: str) -> list[Data]:
+def _as_list(graphs: Any, part: str) -> list[Data]:
     from torch_geometric.data import Data
 
     if isinstance(graphs, Data):
@@ -136,7 +100,15 @@ def _listed(graphs: Any, part: str) -> list[Data]:
     return listed
 
 
-def _checked(graph: Data, source: str) -> _Stored:
+class _CheckedGraph(NamedTuple):
+    """A checked graph of the caller, its labels a matrix, one column or several."""
+
+    x: Features
+    y: npt.NDArray[Any]
+    pairs: npt.NDArray[np.int64]
+
+
+def _checked(graph: Data, source: str) -> _CheckedGraph:
     for key in ("x", "edge_index", "y"):
         if not isinstance(getattr(graph, key, None), torch.Tensor):
             raise InputError(
@@ -151,7 +123,34 @@ def _checked(graph: Data, source: str) -> _Stored:
             f"{tuple(x.shape)} and y is {tuple(y.shape)}"
         )
     pairs = checked_pairs(as_array(graph.edge_index, source), nodes, source)
-    return _Stored(x, y.reshape(nodes, -1), pairs)
+    return _CheckedGraph(x, y.reshape(nodes, -1), pairs)
+
+
+def _pieces(stored: dict[str, _CheckedGraph]) -> tuple[list[Piece], tuple[str, ...]]:
+    """Return the graphs with labels in one numbering, and the names of the classes."""
+    first, reference = next(iter(stored.items()))
+    for source, graph in stored.items():
+        for word, own, other in (
+            ("features", graph.x, reference.x),
+            ("labels a node", graph.y, reference.y),
+        ):
+            if own.shape[1] != other.shape[1]:
+                raise InputError(
+                    f"{source} has {own.shape[1]} {word}, but {first} has {other.shape[1]}: all "
+                    "graphs must have the same"
+                )
+    together = np.concatenate([graph.y for graph in stored.values()])
+    y: AnyLabels
+    if together.shape[1] == 1:
+        y, class_names = from_numbers(together, len(together), "the graphs")
+    else:
+        y, class_names = from_matrix(together, len(together), "the graphs")
+    stops = np.cumsum([len(graph.y) for graph in stored.values()]).tolist()
+    pieces = [
+        Piece(graph.x, y[stop - len(graph.y) : stop], graph.pairs)
+        for graph, stop in zip(stored.values(), stops, strict=True)
+    ]
+    return pieces, class_names
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def cut(
     graph: npt.NDArray[np.int64],
     source: object,
 ) -> list[Piece]:
-    """The graphs of a union in the order of their numbers, their nodes in the order given.
+    """Cut a union into its graphs, in the order of their numbers, nodes in the order given.
 
     Args:
         x: Features of all nodes.
@@ -207,7 +206,7 @@ def join(
     class_names: tuple[str, ...] = (),
     feature_source: str = "published",
 ) -> RawGraph:
-    """The disjoint union; the nodes of a graph are together, and all have the graph's part.
+    """Join graphs into a disjoint union; all nodes of a graph have the graph's part.
 
     Unlabelled nodes are in no part.
 
@@ -215,7 +214,7 @@ def join(
         parts: The graphs to train, validate and test on, in this order and under these names.
         split: Name of the split.
         class_names: Names of the classes.
-        feature_source: Where the features come from.
+        feature_source: Source of the features.
     """
     pieces = [piece for part in parts.values() for piece in part]
     sizes = [len(piece.y) for piece in pieces]
@@ -249,13 +248,13 @@ def _stack(blocks: Sequence[Features]) -> Features:
 
 @dataclass(frozen=True)
 class GraphSize:
-    """One of several graphs.
+    """Size of one of several graphs.
 
     Attributes:
         name: Its name.
         nodes: Number of nodes.
         edges: Number of undirected edges.
-        parts: What its labelled nodes are for: ``train``, ``val``, ``test``.
+        parts: Parts that its labelled nodes are in: ``train``, ``val``, ``test``.
     """
 
     name: str
@@ -269,7 +268,7 @@ class GraphSize:
 
 
 def graph_sizes(data: Data) -> list[GraphSize]:
-    """Name, size and use of every graph in ``data``; empty where it is one graph.
+    """Return name, size and parts of every graph in ``data``; empty where it is one graph.
 
     Args:
         data: As :func:`drgcn.load` returns it; several graphs have ``graph`` and ``graph_names``.

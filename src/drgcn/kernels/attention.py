@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _leaky(x, slope):  # type: ignore[no-untyped-def]
+def _leaky_relu(x, slope):  # type: ignore[no-untyped-def]
     return tl.where(x > 0, x, x * slope)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _forward(  # type: ignore[no-untyped-def]
+def _forward_kernel(  # type: ignore[no-untyped-def]
     crow, col, target, source, out, nodes, nnz, slope,
     ROWS: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -39,14 +39,14 @@ def _forward(  # type: ignore[no-untyped-def]
         theirs = tl.load(source + lane * nodes + node, mask=stored, other=float("-inf"))
         top = tl.maximum(top, theirs)
     # The slope is positive, so the largest score is that of the largest source.
-    shift = _leaky(own + tl.max(top, axis=1)[:, None], slope)
+    shift = _leaky_relu(own + tl.max(top, axis=1)[:, None], slope)
     total = tl.zeros([ROWS, ENTRIES], dtype=out.dtype.element_ty)
     for first in range(0, longest, ENTRIES):
         entry = start[:, None] + first + tl.arange(0, ENTRIES)[None, :]
         stored = entry < end[:, None]
         node = tl.load(col + entry, mask=stored, other=0)
         theirs = tl.load(source + lane * nodes + node, mask=stored, other=0.0)
-        weight = tl.exp(_leaky(own + theirs, slope) - shift)
+        weight = tl.exp(_leaky_relu(own + theirs, slope) - shift)
         total += tl.where(stored, weight, 0.0)
     scale = (1.0 / tl.sum(total, axis=1))[:, None]
     for first in range(0, longest, ENTRIES):
@@ -54,12 +54,12 @@ def _forward(  # type: ignore[no-untyped-def]
         stored = entry < end[:, None]
         node = tl.load(col + entry, mask=stored, other=0)
         theirs = tl.load(source + lane * nodes + node, mask=stored, other=0.0)
-        weight = tl.exp(_leaky(own + theirs, slope) - shift) * scale
+        weight = tl.exp(_leaky_relu(own + theirs, slope) - shift) * scale
         tl.store(out + lane * nnz + entry, weight, mask=stored)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _backward(  # type: ignore[no-untyped-def]
+def _backward_kernel(  # type: ignore[no-untyped-def]
     crow, col, target, source, alpha, grad, grad_score, grad_target, nodes, nnz, slope,
     ROWS: tl.constexpr, ENTRIES: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -91,7 +91,7 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _column_sum(  # type: ignore[no-untyped-def]
+def _column_sum_kernel(  # type: ignore[no-untyped-def]
     crow, order, values, out, nodes, nnz, ROWS: tl.constexpr, ENTRIES: tl.constexpr  # noqa: N803
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -110,13 +110,13 @@ def _column_sum(  # type: ignore[no-untyped-def]
 def attention_forward(
     target: Tensor, source: Tensor, pattern: SparsePattern, slope: float
 ) -> Tensor:
-    """Coefficients ``[lanes, nnz]`` of scores ``[lanes, nodes]``."""
+    """Softmax coefficients ``[lanes, nnz]`` of scores ``[lanes, nodes]``."""
     target, source = target.contiguous(), source.contiguous()
     lanes, nodes = target.shape
     out = torch.empty(lanes, pattern.nnz, dtype=target.dtype, device=target.device)
     shape = tile(nodes, pattern.nnz)
-    _forward[(triton.cdiv(nodes, shape["ROWS"]), lanes)](
-        *(pattern.crow, pattern.col, target, source, out, nodes, pattern.nnz, slope), **shape
+    _forward_kernel[(triton.cdiv(nodes, shape["ROWS"]), lanes)](
+        pattern.crow, pattern.col, target, source, out, nodes, pattern.nnz, slope, **shape
     )
     return out
 
@@ -135,15 +135,28 @@ def attention_backward(
     grad_score, grad_target = torch.empty_like(grad), torch.empty_like(target)
     shape = tile(nodes, pattern.nnz)
     grid = (triton.cdiv(nodes, shape["ROWS"]), lanes)
-    _backward[grid](
-        *(pattern.crow, pattern.col, target, source, alpha, grad, grad_score, grad_target),
-        *(nodes, pattern.nnz, slope),
+    _backward_kernel[grid](
+        pattern.crow,
+        pattern.col,
+        target,
+        source,
+        alpha,
+        grad,
+        grad_score,
+        grad_target,
+        nodes,
+        pattern.nnz,
+        slope,
         **shape,
     )
     grad_source = torch.empty_like(source)
-    _column_sum[grid](
-        *(pattern.transpose_crow, pattern.to_transpose, grad_score, grad_source),
-        *(nodes, pattern.nnz),
+    _column_sum_kernel[grid](
+        pattern.transpose_crow,
+        pattern.to_transpose,
+        grad_score,
+        grad_source,
+        nodes,
+        pattern.nnz,
         **shape,
     )
     return grad_target, grad_source

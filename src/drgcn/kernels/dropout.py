@@ -1,4 +1,4 @@
-"""Triton kernel of seeded dropout factors."""
+"""Triton kernel of dropout factors from hashed counters, as in :mod:`drgcn.streams`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 1024
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _factors(  # type: ignore[no-untyped-def]
+def _factors_kernel(  # type: ignore[no-untyped-def]
     keys, out, count, least, scale,
     SPREAD: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -39,8 +39,12 @@ def hashed_factors(
     single = dtype != torch.float64  # kernels take numbers in single precision
     if out.numel():
         grid = (triton.cdiv(count, _BLOCK), key.numel())
-        _factors[grid](
-            *(key.contiguous(), out, count, least, scale if single else 1.0),
+        _factors_kernel[grid](
+            key.contiguous(),
+            out,
+            count,
+            least,
+            scale if single else 1.0,
             SPREAD=SPREAD,
             FIRST=MIX[0],
             SECOND=MIX[1],

@@ -1,4 +1,4 @@
-"""Triton kernels of the Dr block: from the mean to s, and gradients of scaled rows."""
+"""Triton kernels of the Dr block: the vector s of a mean, and the gradients of folding it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torch import Tensor
 # Columns of a tile. Every program walks over all columns to sum, and writes one tile of them: sums
 # are cheap to repeat, and waiting for another program is not.
 _WIDTH = 128
+# Entries of folded weights that a thread block holds.
+_TILE = 4096
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -88,7 +90,15 @@ def squeeze_excite(
     lanes, g, d = squeeze.shape
     hidden, out = mean.new_empty(lanes, g), mean.new_empty(lanes, d)
     _gate_forward_kernel[triton.cdiv(d, _WIDTH), lanes](
-        *(mean, squeeze, squeeze_bias, excite, excite_bias, hidden, out, d, g),
+        mean,
+        squeeze,
+        squeeze_bias,
+        excite,
+        excite_bias,
+        hidden,
+        out,
+        d,
+        g,
         WIDTH=_WIDTH,
         HIDDEN=max(triton.next_power_of_2(g), 16),
     )
@@ -98,7 +108,7 @@ def squeeze_excite(
 def squeeze_excite_backward(
     grad: Tensor, s: Tensor, mean: Tensor, hidden: Tensor, squeeze: Tensor, excite: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of all five arguments of :func:`squeeze_excite`."""
+    """Gradients of all five arguments of :func:`squeeze_excite`."""
     lanes, g, d = squeeze.shape
     found = (
         torch.empty_like(mean),
@@ -108,14 +118,19 @@ def squeeze_excite_backward(
         torch.empty_like(mean),
     )
     _gate_backward_kernel[triton.cdiv(d, _WIDTH), lanes](
-        *(grad, s, mean, hidden, squeeze, excite, *found, d, g),
+        grad,
+        s,
+        mean,
+        hidden,
+        squeeze,
+        excite,
+        *found,
+        d,
+        g,
         WIDTH=_WIDTH,
         HIDDEN=max(triton.next_power_of_2(g), 16),
     )
     return found
-
-
-_TILE = 4096
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -135,7 +150,7 @@ def _fold_backward_kernel(  # type: ignore[no-untyped-def]
 
 
 def scaled_rows_backward(grad: Tensor, weight: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of weights ``[lanes, d, k]`` and of the ``s`` ``[lanes, d]`` of their rows."""
+    """Gradients of weights ``[lanes, d, k]`` and of the ``s`` ``[lanes, d]`` of their rows."""
     lanes, d, k = weight.shape
     width = triton.next_power_of_2(k)
     rows = max(_TILE // width, 1)

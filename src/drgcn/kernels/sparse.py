@@ -26,10 +26,11 @@ _TILE = 1024  # elements that a thread block of four warps holds in registers
 _WIDE_TILE = 4096  # and one of a single warp, which holds fewer blocks' worth of rows
 _NARROW = 16
 _MOST_ROWS = 32
+_LOOKUP_BLOCK = 256  # columns that a thread block looks up
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _product(  # type: ignore[no-untyped-def]
+def _product_kernel(  # type: ignore[no-untyped-def]
     crow, col, order, values, x, out, rows, k, value_lane, x_lane, out_lane,
     ORDERED: tl.constexpr, ROWS: tl.constexpr, ENTRIES: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -57,7 +58,7 @@ def _product(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _sampled(  # type: ignore[no-untyped-def]
+def _sampled_product_kernel(  # type: ignore[no-untyped-def]
     crow, col, left, right, out, rows, k, left_lane, right_lane, out_lane,
     ROWS: tl.constexpr, ENTRIES: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -87,8 +88,13 @@ def _sampled(  # type: ignore[no-untyped-def]
 
 
 def tile(rows: int, nnz: int, block: int = 1) -> dict[str, int]:
-    """How many rows a thread block takes, and how many entries of each at once, for rows of
-    average length whose entries stand for ``block`` numbers each."""
+    """Rows that a thread block takes, entries of each that it takes at once, and its warps.
+
+    Args:
+        rows: Number of rows.
+        nnz: Number of stored entries.
+        block: Numbers that each entry is multiplied with.
+    """
     if block > _NARROW:  # work enough for a block of one warp
         return {
             "ROWS": 1,
@@ -118,10 +124,21 @@ def csr_product(
         block = min(_WIDEST_BLOCK, triton.next_power_of_2(k))
         shape = tile(rows, pattern.nnz, block)
         grid = (triton.cdiv(rows, shape["ROWS"]), lanes, triton.cdiv(k, block))
-        _product[grid](
-            *(crow, col, pattern.to_transpose, values, x, out, rows, k),
-            *(0 if values.dim() == 1 else values.size(1), x.stride(0), out.stride(0)),
-            **{"ORDERED": transpose, "BLOCK": block, **shape},
+        _product_kernel[grid](
+            crow,
+            col,
+            pattern.to_transpose,
+            values,
+            x,
+            out,
+            rows,
+            k,
+            0 if values.dim() == 1 else values.size(1),
+            x.stride(0),
+            out.stride(0),
+            ORDERED=transpose,
+            BLOCK=block,
+            **shape,
         )
     return out
 
@@ -134,19 +151,25 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
     if out.numel():
         block = min(_WIDEST_BLOCK // 2, triton.next_power_of_2(k))
         shape = tile(rows, pattern.nnz, block)
-        _sampled[(triton.cdiv(rows, shape["ROWS"]), lanes)](
-            *(pattern.crow, pattern.col, left, right, out, rows, k),
-            *(left.stride(0), right.stride(0), out.stride(0)),
-            **{"BLOCK": block, **shape},
+        _sampled_product_kernel[(triton.cdiv(rows, shape["ROWS"]), lanes)](
+            pattern.crow,
+            pattern.col,
+            left,
+            right,
+            out,
+            rows,
+            k,
+            left.stride(0),
+            right.stride(0),
+            out.stride(0),
+            BLOCK=block,
+            **shape,
         )
     return out
 
 
-_BLOCK = 256
-
-
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _bisect(  # type: ignore[no-untyped-def]
+def _lookup_kernel(  # type: ignore[no-untyped-def]
     rowptr, col, value, rows, cols, out, row_count, col_count,
     HAS_VALUE: tl.constexpr, LOOKS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -175,17 +198,23 @@ def _bisect(  # type: ignore[no-untyped-def]
     tl.store(out + crossing * col_count + place, entry, mask=inside)
 
 
-def looked_up(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
+def csr_lookup(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
     """Entries ``[..., rows, cols]`` for rows ``[..., rows]`` and columns ``[..., cols]``."""
     dtype = torch.get_default_dtype() if graph.value is None else graph.value.dtype
     out = torch.empty(*rows.shape, cols.size(-1), dtype=dtype, device=rows.device)
     if out.numel():
-        grid = (rows.numel(), triton.cdiv(cols.size(-1), _BLOCK))
-        _bisect[grid](
-            *(graph.rowptr, graph.col, graph.col if graph.value is None else graph.value),
-            *(rows.contiguous(), cols.contiguous(), out, rows.size(-1), cols.size(-1)),
+        grid = (rows.numel(), triton.cdiv(cols.size(-1), _LOOKUP_BLOCK))
+        _lookup_kernel[grid](
+            graph.rowptr,
+            graph.col,
+            graph.col if graph.value is None else graph.value,
+            rows.contiguous(),
+            cols.contiguous(),
+            out,
+            rows.size(-1),
+            cols.size(-1),
             HAS_VALUE=graph.value is not None,
             LOOKS=graph.longest_row.bit_length(),
-            BLOCK=_BLOCK,
+            BLOCK=_LOOKUP_BLOCK,
         )
     return out

@@ -1,8 +1,4 @@
-"""Common parts of the models: bases, and the norm and gate in front of every layer.
-
-A sigmoid gate halves its input at the start of training and so changes the effective step
-size. These two do the same without the block, and stand beside it wherever a gain is claimed.
-"""
+"""Common parts of the models: bases, norm and gate in front of layers, features times weights."""
 
 from __future__ import annotations
 
@@ -11,31 +7,135 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 import torch_geometric.nn
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import PairNorm
 
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features, as_features, compress
-from drgcn.nn.sparse import SparseMatrix
-from drgcn.reweighting import DimensionalReweighting, weighted_mean
+from drgcn.nn.sparse import SparseMatrix, spmm
+from drgcn.reweighting import DimensionalReweighting, fold, weighted_mean
 
+Features = Tensor | SparseMatrix
+
+# Bag-of-words tables are 1 to 10 % dense; above this the dense product is faster.
+SPARSE_BELOW = 0.2
+
+# Rows of each piece of a tall product's gradient.
+_ROWS = 512
+
+
+def as_features(x: Tensor | SparseMatrix) -> Features:
+    """Return dense features as they are, and sparse tensors as a :class:`SparseMatrix`."""
+    if isinstance(x, SparseMatrix) or x.layout == torch.strided:
+        return x
+    return SparseMatrix.from_tensor(x)
+
+
+def compress(x: Tensor | SparseMatrix) -> Features:
+    """Return features in the layout that multiplies faster, by the share of their non-zeros."""
+    if isinstance(x, SparseMatrix) or x.layout != torch.strided:
+        return as_features(x)
+    density = torch.count_nonzero(x) / max(x.numel(), 1)
+    return SparseMatrix.from_tensor(x) if density < SPARSE_BELOW else x
+
+
+def map_values(function: Callable[[Tensor], Tensor], x: Features) -> Features:
+    """Apply an elementwise function that keeps zero at zero."""
+    return x.with_values(function(x.values)) if isinstance(x, SparseMatrix) else function(x)
+
+
+def dropout(x: Features, rate: float, training: bool) -> Features:
+    """Drop entries in training; of sparse features, stored ones."""
+    return map_values(lambda values: F.dropout(values, rate, training), x)
+
+
+def gated_product(
+    x: Features, weight: Tensor, s: Tensor | None = None, groups: NodeGroups | None = None
+) -> Tensor:
+    r"""The product :math:`\mathbf{X} \mathbf{S} \mathbf{W}`.
+
+    One ``s`` for all nodes is folded into the weights, whatever the number of nodes. With one
+    ``s`` per graph, sparse features meet one set of folded weights per graph, and dense ones are
+    scaled.
+
+    Args:
+        x (Tensor or SparseMatrix): Node features ``[nodes, d]``; ``[heads, nodes, d]`` if every
+            head sees its own.
+        weight (Tensor): Weights ``[d, k]``; ``[heads, d, k]`` likewise.
+        s (Tensor, optional): Gate ``[d]``, or ``[graphs, d]`` with ``groups``.
+        groups (NodeGroups, optional): The graph of each node.
+    """
+    if s is not None and groups is None:
+        weight = fold(weight, s, dim=-2)
+    elif s is not None and groups is not None:
+        if isinstance(x, SparseMatrix):
+            folded = s[:, :, None] * weight[..., None, :, :]  # [..., graphs, d, k]
+            return spmm(groups.as_blocks(x), folded.flatten(-3, -2))
+        x = x * groups.spread(s)
+    if isinstance(x, SparseMatrix):
+        return spmm(x, weight)
+    return tall_product(x, weight) if x.dim() == 2 else x @ weight
+
+
+def tall_product(x: Tensor, weight: Tensor) -> Tensor:
+    """``x @ weight``, with a gradient for ``weight`` that keeps a GPU busy.
+
+    That gradient, ``x.T @ grad``, is a small matrix summed over all nodes. GPU libraries give
+    each entry to one thread block, which sums over all nodes while the rest of the device waits;
+    here pieces of the nodes are summed side by side.
+    """
+    return _TallProduct.apply(x, weight) if x.is_cuda else x @ weight
+
+
+class _TallProduct(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return x @ weight
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        return (
+            grad @ weight.t() if ctx.needs_input_grad[0] else None,
+            _sum_over_rows(x, grad) if ctx.needs_input_grad[1] else None,
+        )
+
+
+def _sum_over_rows(x: Tensor, grad: Tensor) -> Tensor:
+    pieces = x.size(0) // _ROWS
+    if pieces < 2:
+        return x.t() @ grad
+    head = pieces * _ROWS
+    a = x[:head].unflatten(0, (pieces, _ROWS))
+    b = grad[:head].unflatten(0, (pieces, _ROWS))
+    return (a.transpose(1, 2) @ b).sum(0) + x[head:].t() @ grad[head:]
+
+
+Reweight = Literal["dr", "static", "constant"]
+Norm = Literal["batch", "layer", "graph", "pair"]
 # A layer's input before its gate, the gate, and the layer's output.
 Layer = tuple[Features, Tensor | None, Tensor]
 
 
 class ReweightedModel(torch.nn.Module, ABC):
-    """A model that keeps its :class:`~drgcn.nn.base.LayerInput` modules in ``inputs``."""
+    """Base of all models: one :class:`LayerInput` per layer, in ``inputs``."""
 
     inputs: torch.nn.ModuleList
 
     @abstractmethod
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The parameters under L2, those of gates apart."""
+        """Return the parameters under L2, without those of gates."""
 
     def regularized_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters under L2, and everything in the gates; norms are never decayed."""
+        """Yield the parameters under L2, those of gates included; norms are never decayed."""
         # NOTE[PAPER] "The same coefficient as the original GCNs" leaves open which blocks are
         # decayed when the host decays its first layer only; here all of them are. Dr for
         # Chebyshev networks, MixHop and MLP is not in the paper, and decayed likewise.
@@ -43,36 +143,37 @@ class ReweightedModel(torch.nn.Module, ABC):
         yield from self.gate_parameters()
 
     def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters of all gates."""
+        """Yield the parameters of all gates."""
         for module in self.inputs:
             yield from module.gate_parameters()  # type: ignore[operator]
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for children in self.children():
             for module in children if isinstance(children, torch.nn.ModuleList) else [children]:
                 module.reset_parameters()  # type: ignore[operator]
 
 
 class FullBatchModel(ReweightedModel):
-    """A model of layers on one matrix of the graph: adjacency, Laplacian or neighbourhoods.
+    """Base of models whose layers share one matrix of the graph: adjacency, Laplacian or
+    neighbourhoods.
 
-    A subclass says what that matrix is, runs the layers, and names what is decayed.
+    A subclass makes the matrix, runs the layers, and names the parameters under L2.
     """
 
     @staticmethod
     @abstractmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Any:
-        """What the layers take of the graph."""
+        """Return the matrix of the graph that the layers take."""
 
     @abstractmethod
     def run_layers(self, x: Features, matrix: Any, groups: NodeGroups | None) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
 
     @classmethod
     def prepare(cls, data: Data) -> tuple[Any, ...]:
-        """What ``forward`` takes, computed once: features as sparse as they are, the matrix of
-        the graph, and the graph of each node where ``data`` is a batch of several."""
+        """Return the arguments of ``forward``, computed once: features in the faster layout, the
+        matrix of the graph, and the graph of each node where ``data`` is a batch of several."""
         matrix = cls.matrix(data.edge_index, data.num_nodes, data.x.dtype)
         return compress(data.x), matrix, NodeGroups.of(data.get("batch"), data.num_nodes)
 
@@ -82,7 +183,7 @@ class FullBatchModel(ReweightedModel):
         edge_index: Any,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
-        """Class scores of every node.
+        """Return the class scores of every node.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
@@ -100,17 +201,13 @@ class FullBatchModel(ReweightedModel):
         edge_index: Any,
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[Layer]:
-        """For every layer its input, its reweighting vector, and its output."""
+        """Yield the input, the reweighting vector and the output of every layer."""
         features = as_features(x)
         nodes = features.shape[0]
         matrix = edge_index
         if isinstance(edge_index, Tensor):
             matrix = self.matrix(edge_index, nodes, features.dtype)
         yield from self.run_layers(features, matrix, NodeGroups.of(batch, nodes))
-
-
-Reweight = Literal["dr", "static", "constant"]
-Norm = Literal["batch", "layer", "graph", "pair"]
 
 
 class LayerInput(torch.nn.Module):
@@ -124,7 +221,6 @@ class LayerInput(torch.nn.Module):
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`.
         reweight (str, optional): :obj:`"dr"`, the controls :obj:`"static"` and
             :obj:`"constant"`, or :obj:`None`.
-
     """
 
     def __init__(
@@ -156,7 +252,7 @@ class LayerInput(torch.nn.Module):
         groups: NodeGroups | None = None,
         weight: Tensor | None = None,
     ) -> tuple[Tensor | SparseMatrix, Tensor | None]:
-        """The normalised input, and the vector ``s`` that the convolution is to apply: ``[d]``,
+        """Return the normalised input, and the vector ``s`` for the convolution to apply: ``[d]``,
         or ``[graphs, d]`` with ``groups``. Rows of a dense ``x`` count by their ``weight`` in the
         gate's mean and in a batch norm."""
         if self.norm is not None:
@@ -181,12 +277,12 @@ class LayerInput(torch.nn.Module):
         return self.norm(x)
 
     def gate_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters of the gate; norms are never decayed."""
+        """Yield the parameters of the gate."""
         if self.gate is not None:
             yield from self.gate.parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for child in self.children():
             if hasattr(child, "reset_parameters"):
                 child.reset_parameters()  # type: ignore[operator]
@@ -198,7 +294,12 @@ def _check(argument: str, value: str | None, allowed: tuple[str, ...]) -> None:
 
 
 class StaticGate(torch.nn.Module):
-    """A learnable gate per feature dimension that sees no data: ``s = sigmoid(logits)``."""
+    """A control of the Dr block: a learnable gate ``s = sigmoid(logits)`` that sees no data.
+
+    A sigmoid gate halves its input at the start of training, which changes the effective step
+    size. This gate and :class:`ConstantGate` do the same without the block, and are compared with
+    it wherever a gain is claimed.
+    """
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
@@ -206,23 +307,23 @@ class StaticGate(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         torch.nn.init.zeros_(self.logits)
 
     def from_mean(self, mean: Tensor) -> Tensor:
-        """The gate, whatever the mean."""
+        """Return the gate, which does not depend on the mean."""
         return torch.sigmoid(self.logits).to(mean.dtype).expand_as(mean)
 
 
 class ConstantGate(torch.nn.Module):
-    """One half for every feature dimension: nothing but a smaller step."""
+    """A control of the Dr block: one half for every feature dimension, a smaller step alone."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
         self.in_channels = in_channels
 
     def from_mean(self, mean: Tensor) -> Tensor:
-        """The gate, whatever the mean."""
+        """Return the gate, which does not depend on the mean."""
         return torch.full_like(mean, 0.5)
 
 
@@ -235,7 +336,7 @@ class GraphNorm(torch_geometric.nn.GraphNorm):
     """
 
     def forward(self, x: Tensor, groups: NodeGroups | None = None) -> Tensor:
-        """Shifts and scales every feature by its statistics over the graph of the node."""
+        """Shift and scale every feature by its statistics over the graph of the node."""
 
         def mean(values: Tensor) -> Tensor:
             return values.mean(0) if groups is None else groups.spread(groups.mean(values))
@@ -248,16 +349,16 @@ class GraphNorm(torch_geometric.nn.GraphNorm):
 class WeightedBatchNorm(torch.nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` with statistics over rows of weight one.
 
-    Sampled batches have a fixed number of places, and a node with few neighbours leaves some of
+    Sampled batches have a fixed number of rows, and a node with few neighbours leaves some of
     them empty: those have weight zero.
     """
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The normalised rows.
+        """Normalise the rows.
 
         Args:
             x (Tensor): Rows ``[n, d]``.
-            weight (Tensor, optional): Which rows count ``[n]``. (default: all)
+            weight (Tensor, optional): One for rows that count, else zero ``[n]``. (default: ones)
         """
         if weight is None or not self.training:
             return super().forward(x)
@@ -280,14 +381,14 @@ class WeightedBatchNorm(torch.nn.BatchNorm1d):
 
 
 def check_sizes(owner: str, **sizes: int) -> None:
-    """Refuses widths and counts that are not whole numbers from 1 on."""
+    """Refuse widths and counts that are not whole numbers from 1 on."""
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{owner} expects {name} >= 1; found {value!r}.")
 
 
 def check_rates(owner: str, **rates: float) -> None:
-    """Refuses dropout rates outside ``[0, 1)``."""
+    """Refuse dropout rates outside ``[0, 1)``."""
     for name, value in rates.items():
         if not isinstance(value, int | float) or not 0 <= value < 1:
             words = name.replace("_", " ")

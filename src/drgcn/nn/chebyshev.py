@@ -1,4 +1,4 @@
-"""Chebyshev networks as Kipf's ``gcn_cheby`` computes them, plain or reweighted."""
+"""Chebyshev networks as in Kipf's ``gcn_cheby``, plain or with dimensional reweighting."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch_geometric.nn.inits import glorot
 
 from drgcn.errors import DrgcnWarning
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -23,10 +24,14 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
+
+_LARGEST_DENSE = 256  # nodes up to which the exact eigenvalues of a dense matrix are fast
+_BOUND = 2.0  # no eigenvalue of the normalised Laplacian is larger
 
 
 class ChebNet(FullBatchModel):
@@ -93,25 +98,25 @@ class ChebNet(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
-        """The scaled Laplacian. It solves an eigenvalue problem, so that ``prepare`` is worth its
-        line in a loop."""
+        """Return the scaled Laplacian. This solves an eigenvalue problem: in a training loop, call
+        :meth:`prepare` once."""
         # NOTE[DIFF] Kipf's code knows one graph. The Laplacian of a batch is scaled by the largest
         # eigenvalue of all its graphs: the filters are the same for each, but scores of a graph
         # whose own eigenvalue is smaller depend on the graphs beside it.
         return scaled_laplacian(edge_index, num_nodes, dtype=dtype)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The weights of the first layer."""
+        """Return the weights of the first layer."""
         return self.convs[0].parameters()
 
     def run_layers(
         self, x: Features, matrix: SparseMatrix, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
-            # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+            h = dropout(layer_input, self.dropout, self.training)
             out = conv(h, matrix, s, groups)
             x = out if number == len(self.convs) else F.relu(out)
             yield layer_input, s, x
@@ -143,7 +148,7 @@ class ChebyshevConvolution(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for order in self.weight.unbind(1):
             glorot(order)
 
@@ -154,7 +159,7 @@ class ChebyshevConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         terms = gated_product(x, self.weight.flatten(1), s, groups).unflatten(1, (self.K + 1, -1))
         *lower, last = terms.unbind(1)
         if not lower:
@@ -170,10 +175,6 @@ class ChebyshevConvolution(torch.nn.Module):
     def extra_repr(self) -> str:
         """Widths and order, as in PyG."""
         return f"{self.in_channels}, {self.out_channels}, K={self.K}"
-
-
-_LARGEST_DENSE = 256  # up to here the exact eigenvalues of a dense matrix cost nothing
-_BOUND = 2.0  # no eigenvalue of the normalised Laplacian is larger
 
 
 def scaled_laplacian(
@@ -214,7 +215,7 @@ def scaled_laplacian(
 
 
 def _largest_eigenvalue(adj: SparseMatrix) -> float:
-    """Of ``I - adj``; the same number at every call."""
+    """Return the largest eigenvalue of ``I - adj``, the same number at every call."""
     nodes = adj.shape[0]
     entries = (t.cpu().numpy() for t in (adj.values, adj.pattern.col, adj.pattern.crow))
     normalized = csr_array(tuple(entries), shape=adj.shape)
@@ -222,8 +223,8 @@ def _largest_eigenvalue(adj: SparseMatrix) -> float:
         return _BOUND
     if nodes <= _LARGEST_DENSE:
         return float(1 - np.linalg.eigvalsh(normalized.toarray())[0])
-    # A constant vector would not do: on a regular graph it is an eigenvector already, and the
-    # solver would go on from random numbers of its own.
+    # Not a constant vector: on a regular graph it is an eigenvector already, and the solver
+    # would restart from random numbers of its own.
     start = np.random.default_rng(0).standard_normal(nodes)
     try:
         laplacian = identity(nodes, format="csr") - normalized

@@ -1,4 +1,4 @@
-"""GAT and Dr-GAT: the model, its layer, and attention with autograd for many lanes at once."""
+"""GAT and Dr-GAT: the model, its layer, and attention coefficients with their gradients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -19,10 +20,16 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods
-from drgcn.nn.products import Features, gated_product
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
+
+if triton_available():
+    from drgcn.kernels.attention import attention_backward as _cuda_backward
+    from drgcn.kernels.attention import attention_forward as _cuda_forward
+else:
+    _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
 
 
 class GAT(FullBatchModel):
@@ -100,11 +107,11 @@ class GAT(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparsePattern:
-        """The neighbourhoods: attention has its own values."""
+        """Return the neighbourhoods; attention computes the values."""
         return neighborhoods(edge_index, num_nodes)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """All parameters of the layers, biases included."""
+        """Return all parameters of the layers, biases included."""
         # NOTE[DIFF] The authors' code means to spare the biases, but compares names that never
         # match, so that it decays them. So do we: the published numbers were made that way.
         return self.convs.parameters()
@@ -112,7 +119,7 @@ class GAT(FullBatchModel):
     def run_layers(
         self, x: Features, matrix: SparsePattern, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             out = conv(layer_input, matrix, s, groups)
@@ -176,7 +183,7 @@ class GraphAttention(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for weight in (self.weight, self.att_src, self.att_dst, self.res_weight):
             glorot(weight)
         for bias in (self.att_src_bias, self.att_dst_bias, self.bias, self.res_bias):
@@ -189,7 +196,7 @@ class GraphAttention(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms every head's input, then averages over each node's neighbours.
+        """Transform every head's input, then average over each node's neighbours.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
@@ -232,13 +239,6 @@ class GraphAttention(torch.nn.Module):
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
 
 
-if triton_available():
-    from drgcn.kernels.attention import attention_backward as _cuda_backward
-    from drgcn.kernels.attention import attention_forward as _cuda_forward
-else:
-    _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
-
-
 def attention_coefficients(
     target: Tensor, source: Tensor, pattern: SparsePattern, negative_slope: float = 0.2
 ) -> Tensor:
@@ -246,8 +246,8 @@ def attention_coefficients(
     :math:`\mathrm{LeakyReLU}(t_i + s_j)`, for every head.
 
     Args:
-        target (Tensor): Scores :math:`t` of the nodes that look ``[heads, nodes]``.
-        source (Tensor): Scores :math:`s` of the nodes that are looked at, likewise.
+        target (Tensor): Scores :math:`t` of nodes as targets ``[heads, nodes]``.
+        source (Tensor): Scores :math:`s` of nodes as sources ``[heads, nodes]``.
         pattern (SparsePattern): Row ``i`` holds the neighbours of node ``i``.
         negative_slope (float, optional): Slope of LeakyReLU, positive.
 
@@ -263,6 +263,8 @@ def attention_coefficients(
 
 
 class _Attention(torch.autograd.Function):
+    """The coefficients for any number of heads; lanes of ``vmap`` are more heads."""
+
     @staticmethod
     def forward(target: Tensor, source: Tensor, pattern: SparsePattern, slope: float) -> Tensor:
         if target.is_cuda and _cuda_forward is not None:
@@ -294,7 +296,7 @@ class _Attention(torch.autograd.Function):
         pattern: SparsePattern,
         slope: float,
     ) -> tuple[Tensor, int]:
-        target, source = _flat(info.batch_size, in_dims, target, source)
+        target, source = _merge_lanes(info.batch_size, in_dims, target, source)
         return _Attention.apply(target, source, pattern, slope).unflatten(
             0, (info.batch_size, -1)
         ), 0
@@ -334,7 +336,7 @@ class _AttentionGradient(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], *arguments: Any
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        tensors = _flat(info.batch_size, in_dims, *arguments[:4])
+        tensors = _merge_lanes(info.batch_size, in_dims, *arguments[:4])
         outputs = _AttentionGradient.apply(*tensors, *arguments[4:])
         target, source = (out.unflatten(0, (info.batch_size, -1)) for out in outputs)
         return (target, source), (0, 0)
@@ -346,9 +348,8 @@ def _scores(target: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
     return rows + source.t().contiguous().index_select(0, pattern.col)
 
 
-def _flat(lanes: int, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
+def _merge_lanes(lanes: int, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
     """Tensors ``[heads, ...]`` with an axis of lanes as ``[lanes * heads, ...]``."""
     return [
-        (x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
-        for x, dim in zip(tensors, in_dims, strict=False)
+        with_lanes(x, dim, lanes).flatten(0, 1) for x, dim in zip(tensors, in_dims, strict=False)
     ]

@@ -1,4 +1,4 @@
-"""GCN and Dr-GCN: one class for every full-batch GCN row of the paper's tables."""
+"""GCN and Dr-GCN, trained on the whole graph."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -18,9 +19,11 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
+    map_values,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 
@@ -82,23 +85,23 @@ class GCN(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
-        """The normalised adjacency matrix."""
+        """Return the normalised adjacency matrix."""
         return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The weights of the first layer."""
+        """Return the weights of the first layer."""
         return self.convs[0].parameters()
 
     def run_layers(
         self, x: Features, matrix: SparseMatrix, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         for number, (enter, conv) in enumerate(zip(self.inputs, self.convs, strict=True), 1):
             layer_input, s = enter(x, groups)
             # Gates are positive, so relu(S x) = S relu(x) and dropout(S x) = S dropout(x):
-            # the gate can wait for the weights.
+            # the gate is folded into the weights instead.
             h = map_values(F.relu, layer_input) if self.pre_activation else layer_input
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), h)
+            h = dropout(h, self.dropout, self.training)
             out = conv(h, matrix, s, groups)
             x = out if self.pre_activation or number == len(self.convs) else F.relu(out)
             yield layer_input, s, x
@@ -123,7 +126,7 @@ class GraphConvolution(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         glorot(self.weight)
 
     def forward(
@@ -133,7 +136,7 @@ class GraphConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         return spmm(adj, gated_product(x, self.weight, s, groups))
 
     def extra_repr(self) -> str:

@@ -1,15 +1,15 @@
-"""GeniePath and its lazy variant, plain or reweighted."""
+"""GeniePath and Dr-GeniePath, with the lazy variant of both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -17,9 +17,10 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 
@@ -35,8 +36,8 @@ class GeniePath(FullBatchModel):
         \mathbf{Y} = \mathbf{H}^{L} \mathbf{W}' + \mathbf{b},
 
     with path layers of :class:`AdaptivePath` and :math:`\mathbf{C}^0 = 0`. In the lazy variant
-    breadths follow one another, and memory and output only listen to them. For PPI, as in PyG's
-    example: ``GeniePath(50, 256, 121, num_layers=4, dropout=0.0)``.
+    the breadth of a layer is the input of the next, and memory and output only read breadths. For
+    PPI, as in PyG's example: ``GeniePath(50, 256, 121, num_layers=4, dropout=0.0)``.
 
     Args:
         in_channels (int): Size of each input node.
@@ -88,10 +89,10 @@ class GeniePath(FullBatchModel):
         self.embedding = torch.nn.Parameter(torch.empty(in_channels, hidden_channels))
         self.weight = torch.nn.Parameter(torch.empty(hidden_channels, out_channels))
         self.bias = torch.nn.Parameter(torch.empty(out_channels))
-        self._reset_ends()  # the others have drawn their own
+        self._reset_ends()  # the other modules have initialised themselves
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         super().reset_parameters()
         self._reset_ends()
 
@@ -102,31 +103,30 @@ class GeniePath(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparsePattern:
-        """The neighbourhoods: attention has its own values."""
+        """Return the neighbourhoods; attention computes the values."""
         return neighborhoods(edge_index, num_nodes)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """All parameters but norms and gates."""
+        """Return all parameters but those of norms and gates."""
         return [self.embedding, *self.paths.parameters(), self.weight, self.bias]
 
     def run_layers(
         self, x: Features, matrix: SparsePattern, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn; the last one's output is classified."""
+        """Run the layers one after the other; the last one's output is classified."""
         layer_input, s = self.inputs[0](x, groups)
-        h = gated_product(self._dropped(layer_input), self.embedding, s, groups)
+        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+        dropped = dropout(layer_input, self.dropout, self.training)
+        h = gated_product(dropped, self.embedding, s, groups)
         yield layer_input, s, h
         state = h, torch.zeros_like(h)
         for number, path in enumerate(self.paths, 1):
             layer_input, s = self.inputs[number](h, groups)
-            breadth, state = path(self._dropped(layer_input), matrix, state, s, groups)
+            dropped = dropout(layer_input, self.dropout, self.training)
+            breadth, state = path(dropped, matrix, state, s, groups)
             h = breadth if self.lazy else state[0]
             last = number == len(self.paths)
             yield layer_input, s, state[0] @ self.weight + self.bias if last else h
-
-    def _dropped(self, x: Features) -> Features:
-        # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
-        return map_values(lambda v: F.dropout(v, self.dropout, self.training), x)
 
 
 class AdaptivePath(torch.nn.Module):
@@ -160,16 +160,16 @@ class AdaptivePath(torch.nn.Module):
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.lazy = lazy
-        # Those who look, those who are looked at, and what is carried, side by side.
+        # Weights of targets, of sources, and of the values that are averaged, side by side.
         self.weight = torch.nn.Parameter(torch.empty(in_channels, 3, out_channels))
         self.att = torch.nn.Parameter(torch.empty(out_channels, 1))
-        # Gates of input, forgetting and output, and what is written.
+        # Gates of input, forgetting and output, and the new content of the memory.
         seen = 2 * out_channels if lazy else out_channels
         self.gates = torch.nn.Parameter(torch.empty(seen, 4, out_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for weight in (*self.weight.unbind(1), self.att, *self.gates.unbind(1)):
             glorot(weight)
 
@@ -181,7 +181,7 @@ class AdaptivePath(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """What each node gathers of its neighbours, and its output and memory.
+        """Return what each node gathers from its neighbours, and its new output and memory.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
@@ -202,7 +202,7 @@ class AdaptivePath(torch.nn.Module):
         row, col = pattern.row.long(), pattern.col.long()
         pairs = torch.tanh(target.index_select(0, row) + source.index_select(0, col))
         scores = (pairs @ self.att).squeeze(1)
-        # Softmax is the same whatever is subtracted from a row, so the maximum needs no gradient.
+        # A softmax does not change with a shift of its row, so the maximum needs no gradient.
         lowest = torch.full_like(target.detach()[:, 0], -torch.inf)
         top = lowest.scatter_reduce(0, row, scores.detach(), "amax")
         weights = SparseMatrix(pattern, (scores - top.index_select(0, row)).exp())

@@ -1,4 +1,4 @@
-"""Normalised adjacency matrices, and the graphs of a batch."""
+"""Normalised adjacency matrices, neighbourhoods, and the graphs of a batch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def normalized_adjacency(
 
 
 def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:
-    """Who attends to whom: row ``v`` holds the sources of the edges into ``v``, and ``v``.
+    """Return the neighbourhoods: row ``v`` holds the sources of the edges into ``v``, and ``v``.
 
     Every neighbour counts once, however often its edge is listed.
     """
@@ -88,7 +88,7 @@ def _check_edges(caller: str, edge_index: Tensor, num_nodes: int) -> None:
 
 
 def _inverse(degree: Tensor) -> Tensor:
-    """Reciprocal, with zero for nodes that have no neighbour."""
+    """Return the reciprocal, and zero for nodes without neighbours."""
     return torch.where(degree > 0, degree.reciprocal(), torch.zeros_like(degree))
 
 
@@ -112,7 +112,7 @@ class NodeGroups:
 
     @classmethod
     def of(cls, batch: Tensor | NodeGroups | None, nodes: int) -> NodeGroups | None:
-        """The groups of PyG's ``batch`` vector for so many nodes; nothing for one graph alone."""
+        """Return the groups of PyG's ``batch`` vector; ``None`` for one graph alone."""
         if batch is None or isinstance(batch, NodeGroups):
             return batch
         if batch.is_floating_point() or batch.shape != (nodes,) or bool((batch < 0).any()):
@@ -150,7 +150,7 @@ class NodeGroups:
             col = self.graph[x.pattern.row] * width + x.pattern.col.long()
             shape = (x.shape[0], self.size * width)
             blocks = SparsePattern.from_coordinates(x.pattern.row, col, shape)[0]
-            # With the pattern itself, lest another one be given its address.
+            # Kept with the pattern itself, whose id another pattern could get otherwise.
             self._blocks[id(x.pattern)] = (x.pattern, blocks)
         return SparseMatrix(blocks, x.values)  # a row's entries keep their order
 

@@ -1,4 +1,4 @@
-"""GraphSAGE and Dr-GraphSAGE."""
+"""GraphSAGE and Dr-GraphSAGE, trained on sampled neighbours."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.utils import remove_self_loops
 
 from drgcn.nn.base import (
+    Features,
     Layer,
     LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
+    as_features,
     check_rates,
     check_sizes,
+    compress,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import normalized_adjacency
-from drgcn.nn.products import Features, as_features, compress, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import CSRGraph, NeighborTree
 
@@ -103,17 +107,17 @@ class GraphSAGE(ReweightedModel):
         self.reset_parameters()
 
     def prepare(self, data: Data) -> tuple[Any, ...]:
-        """What ``forward`` takes, computed once."""
+        """Return the arguments of ``forward``, computed once."""
         return compress(data.x), _mean_matrix(data.edge_index, data.num_nodes, data.x.dtype)
 
     def prepare_training(self, data: Data) -> tuple[Any, ...]:
-        """What :meth:`sampled` takes."""
+        """Return the arguments of :meth:`sampled` besides the batch."""
         x = data.x if data.x.layout == torch.strided else data.x.to_dense()
         edge_index, _ = remove_self_loops(data.edge_index)  # as in the matrix of means
         return x, CSRGraph.from_edge_index(edge_index, data.num_nodes)
 
     def forward(self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix) -> Tensor:
-        """Class scores of every node, by all its neighbours.
+        """Return the class scores of every node, from all its neighbours.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
@@ -125,14 +129,14 @@ class GraphSAGE(ReweightedModel):
     def layers(
         self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix
     ) -> Iterator[Layer]:
-        """For every layer its input, its reweighting vector, and its output."""
+        """Yield the input, the reweighting vector and the output of every layer."""
         h: Features = as_features(x)
         matrix = edge_index
         if isinstance(matrix, Tensor):
             matrix = _mean_matrix(matrix, h.shape[0], h.dtype)
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(h)
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            h = dropout(layer_input, self.dropout, self.training)
             out = gated_product(h, weight, s)
             if self.concat:
                 own, sent = out.chunk(2, dim=-1)
@@ -143,7 +147,7 @@ class GraphSAGE(ReweightedModel):
             yield layer_input, s, h
 
     def sampled(self, batch: Tensor, x: Tensor, graph: CSRGraph) -> tuple[Tensor, Tensor]:
-        """Class scores of a batch by some of its neighbours; nothing is added to the loss.
+        """Return the class scores of a batch from sampled neighbours, and zero to add to the loss.
 
         Args:
             batch (Tensor): Nodes.
@@ -187,11 +191,11 @@ class GraphSAGE(ReweightedModel):
         return F.normalize(h, dim=-1) @ self.classifier + self.bias
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """All weights."""
+        """Return all weights."""
         return [*self.weights, self.classifier]
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for module in self.inputs:
             module.reset_parameters()  # type: ignore[operator]
         for weight in self.weights:

@@ -1,4 +1,4 @@
-"""FastGCN and AS-GCN: GCNs that draw each layer's senders together."""
+"""FastGCN and AS-GCN: GCNs trained on samples of whole layers, plain or reweighted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     Layer,
     LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
+    as_features,
     check_rates,
     check_sizes,
+    compress,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import normalized_adjacency
-from drgcn.nn.products import Features, as_features, compress, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import (
     AdaptiveSampler,
@@ -33,6 +37,9 @@ from drgcn.sampling import (
     LayerDependentSampler,
     LayerSample,
 )
+
+# Up to so many nodes, scoring all of them once is cheaper than gathering rows for every layer.
+_SMALL_TABLE = 2**15
 
 
 class LayerSampledGCN(ReweightedModel):
@@ -83,40 +90,40 @@ class LayerSampledGCN(ReweightedModel):
 
     @abstractmethod
     def sampler(self, graph: CSRGraph) -> Any:
-        """What draws the layers, from the propagation matrix of the training graph."""
+        """Return the sampler of layers for the propagation matrix of the training graph."""
 
     @abstractmethod
     def sample_layers(self, batch: Tensor, scores: Any, sampler: Any) -> list[LayerSample]:
-        """The samples of all sampled layers, top layer first."""
+        """Draw all sampled layers, top layer first."""
 
     def node_scores(self, x: Tensor) -> Any:
-        """What the model says of nodes before a step samples any."""
+        """Return the scores that nodes are drawn by, if the model has any."""
 
     def propagation(self, matrix: SparseMatrix, x: Tensor | SparseMatrix) -> SparseMatrix:
-        """The matrix of the sampled layers, for the features of all nodes."""
+        """Return the matrix of the sampled layers, for the features of all nodes."""
         return matrix
 
     def sampled_matrix(self, layer: LayerSample, rows: Tensor, scores: Any) -> Tensor:
-        """The sampled layer's weights."""
+        """Return the weights of a sampled layer."""
         return layer.matrix
 
     def extra_loss(self, matrix: Tensor, h: Tensor, out: Tensor) -> Tensor:
-        """What the top layer adds to the loss."""
+        """Return the term that the top layer adds to the loss."""
         return out.new_zeros(())
 
     def matrix(self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
-        """The propagation matrix."""
+        """Return the propagation matrix."""
         return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
 
     def prepare(self, data: Data) -> tuple[Any, ...]:
-        """What ``forward`` takes, computed once."""
+        """Return the arguments of ``forward``, computed once."""
         matrix = self.matrix(data.edge_index, data.num_nodes, data.x.dtype)
         if self.dense_first:
             return Propagated(spmm(matrix, _dense(data.x))), matrix
         return compress(data.x), matrix
 
     def prepare_training(self, data: Data) -> tuple[Any, ...]:
-        """What :meth:`sampled` takes, from the graph of the training nodes."""
+        """Return the arguments of :meth:`sampled` besides the batch, from the training graph."""
         matrix = self.matrix(data.edge_index, data.num_nodes, data.x.dtype)
         x = _dense(data.x)
         pattern = matrix.pattern
@@ -126,7 +133,7 @@ class LayerSampledGCN(ReweightedModel):
     def forward(
         self, x: Tensor | SparseMatrix | Propagated, edge_index: Tensor | SparseMatrix
     ) -> Tensor:
-        """Class scores of every node, nothing sampled.
+        """Return the class scores of every node; nothing is sampled.
 
         Args:
             x (Tensor, SparseMatrix or Propagated): Node features.
@@ -138,7 +145,7 @@ class LayerSampledGCN(ReweightedModel):
     def layers(
         self, x: Tensor | SparseMatrix | Propagated, edge_index: Tensor | SparseMatrix
     ) -> Iterator[Layer]:
-        """For every layer its input, its reweighting vector, and its output."""
+        """Yield the input, the reweighting vector and the output of every layer."""
         given = x.x if isinstance(x, Propagated) else as_features(x)
         matrix = edge_index
         if isinstance(matrix, Tensor):
@@ -149,7 +156,7 @@ class LayerSampledGCN(ReweightedModel):
         h: Features = given
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(h)
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            h = dropout(layer_input, self.dropout, self.training)
             out = gated_product(h, weight, s)
             if number > 1 or not self.dense_first:
                 out = spmm(propagation, out)
@@ -157,7 +164,7 @@ class LayerSampledGCN(ReweightedModel):
             yield layer_input, s, h
 
     def sampled(self, batch: Tensor, x: Tensor, sampler: Any) -> tuple[Tensor, Tensor]:
-        """Class scores of a batch, estimated from samples, and what is added to the loss.
+        """Return class scores of a batch, estimated from samples, and the extra term of the loss.
 
         Args:
             batch (Tensor): Nodes of the training graph, none twice.
@@ -171,7 +178,7 @@ class LayerSampledGCN(ReweightedModel):
         h = x[rows[-1]]
         extra = x.new_zeros(())
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
-            # The rows at hand are one set further down than the layer's output, if it samples.
+            # The input rows of a layer that samples are one set below those of its output.
             place = len(self.weights) - number
             samples = number > 1 or not self.dense_first
             layer_input, s = enter(h, weight=real[place + samples])
@@ -186,11 +193,11 @@ class LayerSampledGCN(ReweightedModel):
         return h, extra
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The weights of the first layer."""
+        """Return the weights of the first layer."""
         return [self.weights[0]]
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for module in self.inputs:
             module.reset_parameters()  # type: ignore[operator]
         for weight in self.weights:
@@ -268,7 +275,7 @@ class FastGCN(LayerSampledGCN):
         self.reset_parameters()
 
     def sampler(self, graph: CSRGraph) -> ImportanceSampler | LayerDependentSampler:
-        """What draws the layers."""
+        """Return the sampler of layers."""
         if self.kind == "layer-dependent":
             return LayerDependentSampler(graph, self.count, self.replace)
         return ImportanceSampler.of(
@@ -283,7 +290,7 @@ class FastGCN(LayerSampledGCN):
     def sample_layers(
         self, batch: Tensor, scores: None, sampler: ImportanceSampler | LayerDependentSampler
     ) -> list[LayerSample]:
-        """The samples of all layers but the first, top layer first."""
+        """Draw all layers but the first, top layer first."""
         found: list[LayerSample] = []
         rows = batch
         for _ in self.weights[1:]:
@@ -377,7 +384,7 @@ class ASGCN(LayerSampledGCN):
         self.reset_parameters()
 
     def matrix(self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
-        """The propagation matrix."""
+        """Return the propagation matrix."""
         matrix = super().matrix(edge_index, num_nodes, dtype)
         if not self.extra_identity:
             return matrix
@@ -385,17 +392,17 @@ class ASGCN(LayerSampledGCN):
         return matrix.with_values(matrix.values + loop.to(dtype))
 
     def sampler(self, graph: CSRGraph) -> AdaptiveSampler:
-        """What draws the layers."""
+        """Return the sampler of layers."""
         return AdaptiveSampler(graph.trimmed(self.max_degree), self.count, self.drop_duplicates)
 
     def node_scores(self, x: Tensor) -> NodeScores:
-        """What decides who is drawn, and with what weight."""
+        """Return the scores of nodes, which decide draws and weights."""
         return NodeScores(x, self.scores)
 
     def sample_layers(
         self, batch: Tensor, scores: NodeScores, sampler: AdaptiveSampler
     ) -> list[LayerSample]:
-        """The samples of all sampled layers, top layer first."""
+        """Draw all sampled layers, top layer first."""
         # NOTE[DIFF] Not swapped by default: in AS-GCN's code the two vectors change roles
         # between the sampler and the layer.
         of_rows, of_senders = (1, 0) if self.swap_scores else (0, 1)
@@ -413,7 +420,7 @@ class ASGCN(LayerSampledGCN):
         return found
 
     def propagation(self, matrix: SparseMatrix, x: Features) -> SparseMatrix:
-        """The matrix with every entry weighted by the scores of its ends."""
+        """Return the matrix with every entry weighted by the scores of its ends."""
         scores = spmm(x, self.scores) if isinstance(x, SparseMatrix) else x @ self.scores
         pattern = matrix.pattern
         factor = F.relu(scores[pattern.row, 0] + scores[pattern.col.long(), 1]) + 1
@@ -424,12 +431,12 @@ class ASGCN(LayerSampledGCN):
         return matrix.with_values(matrix.values * factor)
 
     def sampled_matrix(self, layer: LayerSample, rows: Tensor, scores: NodeScores) -> Tensor:
-        """The same for a sample."""
+        """Return the weights of a sampled layer, each weighted by the scores of its ends."""
         both = scores(rows, 0)[:, None] + scores(layer.nodes, 1)[None]
         return layer.matrix * (F.relu(both) + 1)
 
     def extra_loss(self, matrix: Tensor, h: Tensor, out: Tensor) -> Tensor:
-        """The variance, over draws, of what one draw says of the batch's mean."""
+        """Return the variance, over draws, of the estimate of the batch's mean from one draw."""
         # NOTE[DIFF] AS-GCN's code leaves the factor of the number of draws out (an option here),
         # so that its term is not a variance but mostly the squared mean.
         draws = 1 if self.divide_variance else self.count
@@ -437,13 +444,9 @@ class ASGCN(LayerSampledGCN):
         return self.variance * (each - out.mean(0)).square().mean()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         super().reset_parameters()
         glorot(self.scores)
-
-
-# Up to so many nodes, scoring all of them once is cheaper than gathering rows again and again.
-_SMALL_TABLE = 2**15
 
 
 class NodeScores:
@@ -459,14 +462,14 @@ class NodeScores:
         self.table = shared_product(x, weight) if len(x) <= _SMALL_TABLE else None
 
     def __call__(self, nodes: Tensor, column: int) -> Tensor:
-        """One of the scores of some nodes."""
+        """Return one of the scores of some nodes."""
         if self.table is not None:
             return self.table[:, column][nodes]
         return self.x[nodes] @ self.weight[:, column]
 
 
 def shared_product(x: Tensor, weight: Tensor) -> Tensor:
-    """``x @ weight`` for a constant ``x``.
+    """Return ``x @ weight`` for a constant ``x``.
 
     Under :func:`torch.vmap` over weights alone, the lanes' weights stand side by side and the
     table is read once; torch's own rule reads it once per lane.
@@ -475,6 +478,8 @@ def shared_product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
+    """``x @ weight`` without a gradient for ``x``."""
+
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
         return x @ weight
@@ -494,6 +499,8 @@ class _Product(torch.autograd.Function):
 
 
 class _TransposedProduct(torch.autograd.Function):
+    """``x.T @ grad``, the gradient of the weights, as a function of its own for ``vmap``."""
+
     @staticmethod
     def forward(x: Tensor, grad: Tensor) -> Tensor:
         return x.t() @ grad

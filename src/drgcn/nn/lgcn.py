@@ -1,4 +1,4 @@
-"""LGCN as its authors compute it, on the whole graph, plain or reweighted."""
+"""LGCN as its authors compute it, on the whole graph, plain or with dimensional reweighting."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import zeros
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -19,11 +20,18 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
+
+# Nodes with up to so many entries share the narrowest table; widths double from there.
+_NARROWEST = 2
+
+# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
+Table = tuple[Tensor, Tensor]
 
 
 class LGCN(FullBatchModel):
@@ -103,20 +111,22 @@ class LGCN(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> LargestNeighbors:
-        """The normalised adjacency matrix, laid out for ranking."""
+        """Return the normalised adjacency matrix, laid out for ranking."""
         return LargestNeighbors.of(normalized_adjacency(edge_index, num_nodes, dtype=dtype))
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """All parameters of the layers, biases and batch norms included."""
+        """Return all parameters of the layers, biases and batch norms included."""
         layers = torch.nn.ModuleList([self.first, *self.convs, self.last])
         return layers.parameters()
 
     def run_layers(
         self, x: Features, matrix: LargestNeighbors, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         layer_input, s = self.inputs[0](x, groups)
-        h = self.first(self._dropped(layer_input), matrix.matrix, s, groups)
+        # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+        dropped = dropout(layer_input, self.dropout, self.training)
+        h = self.first(dropped, matrix.matrix, s, groups)
         yield layer_input, s, h
         for enter, conv in zip(list(self.inputs)[1:-1], self.convs, strict=True):
             layer_input, s = enter(h, groups)
@@ -126,15 +136,12 @@ class LGCN(FullBatchModel):
             h = torch.cat([layer_input, conv(scaled, matrix)], dim=1)
             yield layer_input, s, h
         layer_input, s = self.inputs[-1](h, groups)
-        yield layer_input, s, self.last(self._dropped(layer_input), matrix.matrix, s, groups)
-
-    def _dropped(self, x: Features) -> Features:
-        # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
-        return map_values(lambda v: F.dropout(v, self.dropout, self.training), x)
+        dropped = dropout(layer_input, self.dropout, self.training)
+        yield layer_input, s, self.last(dropped, matrix.matrix, s, groups)
 
 
 class _BiasedConvolution(GraphConvolution):
-    """``A (X S W + b)``: the bias goes over the graph too."""
+    """The layer ``A (X S W + b)``, in which the bias is propagated too."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
@@ -167,7 +174,7 @@ class LearnableGraphConvolution(torch.nn.Module):
     For every feature, a node's own value and the :math:`k` largest among its neighbours, weighted
     by the adjacency matrix, stand in a row of :math:`k + 1` places. Two 1-D convolutions without
     an activation make one vector of it, the first with a bias, and a batch norm with the
-    statistics of the nodes at hand ends the layer. Dropout acts in front of both convolutions.
+    statistics of the given nodes ends the layer. Dropout acts in front of both convolutions.
 
     Values below zero never enter, but for the node's own: in the authors' dense product all other
     nodes of the graph compete as zeros.
@@ -190,13 +197,13 @@ class LearnableGraphConvolution(torch.nn.Module):
         self.kernel = (k + 1) // 2 + 1
         self.weight1 = torch.nn.Parameter(torch.empty(self.kernel, in_channels, self.middle))
         self.bias1 = torch.nn.Parameter(torch.empty(self.middle))
-        # What the first leaves, the second takes whole.
+        # The second kernel is as wide as the output of the first.
         self.weight2 = torch.nn.Parameter(torch.empty(k // 2 + 1, self.middle, out_channels))
         self.norm = torch.nn.BatchNorm1d(out_channels, eps=1e-3, track_running_stats=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for weight in (self.weight1, self.weight2):
             # TensorFlow's Xavier: both fans count the width of the kernel.
             limit = (6 / (weight.size(0) * (weight.size(1) + weight.size(2)))) ** 0.5
@@ -205,7 +212,7 @@ class LearnableGraphConvolution(torch.nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, x: Tensor, graph: LargestNeighbors) -> Tensor:
-        """Ranks the neighbours of every node, then convolves.
+        """Rank the neighbours of every node, then convolve.
 
         Args:
             x (Tensor): Node features ``[nodes, in_channels]``, reweighted.
@@ -233,13 +240,6 @@ class LearnableGraphConvolution(torch.nn.Module):
         return f"{self.in_channels}, {self.out_channels}, k={self.k}"
 
 
-# Nodes with up to so many entries share the narrowest table; widths double from there.
-_NARROWEST = 2
-
-# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
-Table = tuple[Tensor, Tensor]
-
-
 @dataclass(frozen=True, eq=False)
 class LargestNeighbors:
     """A matrix of the graph, with its rows laid out in tables so that they can be ranked.
@@ -257,7 +257,7 @@ class LargestNeighbors:
 
     @classmethod
     def of(cls, matrix: SparseMatrix) -> LargestNeighbors:
-        """Lays out the rows of a matrix."""
+        """Lay out the rows of a matrix."""
         start, length = matrix.pattern.crow[:-1].long(), matrix.pattern.crow.diff().long()
         tables, below, width = [], 0, _NARROWEST
         while below < int(length.max() if length.numel() else 0):
@@ -291,7 +291,7 @@ class LargestNeighbors:
 
 
 class _Largest(torch.autograd.Function):
-    """Returns the values, and for each the entry of the matrix that it came by."""
+    """The values, and for each of them the entry of the matrix that it came from."""
 
     @staticmethod
     def forward(x: Tensor, graph: LargestNeighbors, count: int) -> tuple[Tensor, Tensor]:
@@ -327,7 +327,7 @@ class _Largest(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, graph: LargestNeighbors, count: int
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        # Features are ranked one by one, so lanes are nothing but more features.
+        # Features are ranked one by one, so lanes are more features.
         assert in_dims[0] is not None  # the only tensor there is
         lanes = x.movedim(in_dims[0], 1).flatten(1)
         out, chosen = (
@@ -338,6 +338,6 @@ class _Largest(torch.autograd.Function):
 
 
 def _padded(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
-    """Values and columns of the entries, and at the end those of an empty place."""
+    """Return values and columns of the entries, with those of an empty place at the end."""
     values, col = matrix.values, matrix.pattern.col.long()
     return torch.cat([values, values.new_zeros(1)]), torch.cat([col, col.new_zeros(1)])

@@ -1,4 +1,4 @@
-"""MixHop as its authors compute it, plain or reweighted."""
+"""MixHop as its authors compute it, plain or with dimensional reweighting."""
 
 from __future__ import annotations
 
@@ -14,12 +14,24 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
 from drgcn.errors import DrgcnWarning
-from drgcn.nn.base import FullBatchModel, Layer, LayerInput, Reweight, check_rates, check_sizes
+from drgcn.nn.base import (
+    Features,
+    FullBatchModel,
+    Layer,
+    LayerInput,
+    Reweight,
+    check_rates,
+    check_sizes,
+    dropout,
+    gated_product,
+    map_values,
+)
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix, spmm
 
 _SEGMENT_PENALTY = 1e-3
+# That of tf.nn.l2_normalize, under the root; rows of zeros stay zero.
+_SMALLEST_SQUARE = 1e-12
 
 
 class MixHop(FullBatchModel):
@@ -101,11 +113,11 @@ class MixHop(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
-        """The normalised adjacency matrix."""
+        """Return the normalised adjacency matrix."""
         return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
 
     def prepare(self, data: Data) -> tuple[Any, ...]:  # type: ignore[override]
-        """As the other models, with a warning where binarising leaves nothing to tell."""
+        """Return the arguments of ``forward``; warn if all binarised features are the same."""
         if self.binarize and bool((data.x.to_dense() != 0).all()):
             warnings.warn(
                 "MixHop makes every non-zero feature a one, and here that leaves nothing but "
@@ -116,12 +128,12 @@ class MixHop(FullBatchModel):
         return super().prepare(data)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The weights of all layers."""
+        """Return the weights of all layers."""
         return [conv.weight for conv in (*self.convs, self.readout)]
 
     def penalty(self, weight_decay: float) -> Tensor:
-        """The authors' regulariser: squares (without a half) and column lengths of all weights,
-        and a little on the segments; plus the usual L2 on the blocks."""
+        """Return the authors' regulariser: squares (without a half) and column lengths of all
+        weights, and a small term of the segments; plus the usual L2 of the gates."""
         # NOTE[DIFF] The column lengths are meant to have a coefficient of their own, but the code
         # feeds them that of the squares. The published numbers were made that way.
         kernels = sum(conv.penalty() for conv in (*self.convs, self.readout))
@@ -132,22 +144,19 @@ class MixHop(FullBatchModel):
     def run_layers(
         self, x: Features, matrix: SparseMatrix, groups: NodeGroups | None
     ) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         if self.binarize:
             x = map_values(lambda v: (v != 0).to(v.dtype), x)
         # NOTE[PAPER] Dr for MixHop is not in the paper. As in GCN the block sees the clean input,
         # and acts directly before the weights: the row lengths are taken without it.
         layer_input, s = self.inputs[0](unit_rows(x), groups)
-        h = unit_rows(self._dropped(x, self.dropout))
+        h = unit_rows(dropout(x, self.dropout, self.training))
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True), 1):
             out = F.relu(norm(conv(h, matrix, s, groups)))
             yield layer_input, s, out
             layer_input, s = self.inputs[number](out, groups)
-            h = self._dropped(layer_input, self.hidden_dropout)
+            h = dropout(layer_input, self.hidden_dropout, self.training)
         yield layer_input, s, self.readout(h, matrix, s, groups)
-
-    def _dropped(self, x: Features, rate: float) -> Features:
-        return map_values(lambda v: F.dropout(v, rate, self.training), x)
 
 
 class MixHopConvolution(torch.nn.Module):
@@ -173,10 +182,10 @@ class MixHopConvolution(torch.nn.Module):
                 f"zero; found {self.out_channels}."
             )
         self.weight = torch.nn.Parameter(torch.empty(in_channels, sum(self.out_channels)))
-        MixHopConvolution.reset_parameters(self)  # a subclass has yet to make its parameters
+        MixHopConvolution.reset_parameters(self)  # those of a subclass do not exist yet
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for kernel in self.weight.split(self.out_channels, dim=1):
             glorot(kernel)
 
@@ -187,7 +196,7 @@ class MixHopConvolution(torch.nn.Module):
         s: Tensor | None = None,
         groups: NodeGroups | None = None,
     ) -> Tensor:
-        """Transforms, then propagates; ``s`` scales the features that meet the weights."""
+        """Transform, then propagate; ``s`` scales the features that meet the weights."""
         transformed = gated_product(x, self.weight, s, groups)
         *nearer, out = transformed.split(self.out_channels, dim=1)
         for block in reversed(nearer):
@@ -233,7 +242,7 @@ class MixHopReadout(MixHopConvolution):
         self.segment_logits = torch.nn.Parameter(torch.zeros(width // num_classes))
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         super().reset_parameters()
         torch.nn.init.zeros_(self.segment_logits)
 
@@ -272,7 +281,7 @@ class MixHopReadout(MixHopConvolution):
 
 class StatelessBatchNorm(torch.nn.Module):
     r"""The map :math:`(\mathbf{x} - \mathrm{mean}) / \sqrt{\mathrm{var} + \epsilon} +
-    \boldsymbol{\beta}` with mean and variance of the nodes at hand, in training and in evaluation.
+    \boldsymbol{\beta}` with mean and variance of the given nodes, in training and in evaluation.
 
     In full-batch training these are the same nodes, so there is nothing to estimate over time.
 
@@ -289,11 +298,11 @@ class StatelessBatchNorm(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         torch.nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalises every feature dimension over the nodes."""
+        """Normalise every feature dimension over the nodes."""
         variance, mean = torch.var_mean(x, dim=0, correction=0)
         return (x - mean) * torch.rsqrt(variance + self.eps) + self.bias
 
@@ -302,12 +311,8 @@ class StatelessBatchNorm(torch.nn.Module):
         return f"{self.in_channels}, eps={self.eps}"
 
 
-# That of tf.nn.l2_normalize; it stands under the root. Rows of zeros stay zero.
-_SMALLEST_SQUARE = 1e-12
-
-
 def unit_rows(x: Features) -> Features:
-    r"""Every row :math:`\mathbf{x}_v / \lVert \mathbf{x}_v \rVert_2`."""
+    r"""Scale every row to length one, :math:`\mathbf{x}_v / \lVert \mathbf{x}_v \rVert_2`."""
     if not isinstance(x, SparseMatrix):
         return x * _reciprocal_root(x.square().sum(1, keepdim=True))
     ones = x.values.new_ones(x.shape[1], 1)

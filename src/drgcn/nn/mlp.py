@@ -1,4 +1,4 @@
-"""The baseline that sees no edges: Kipf's ``dense`` model, plain or reweighted."""
+"""MLP and Dr-MLP: the baseline without edges, as Kipf's ``dense`` model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
 from drgcn.nn.base import (
+    Features,
     FullBatchModel,
     Layer,
     LayerInput,
@@ -18,9 +19,10 @@ from drgcn.nn.base import (
     Reweight,
     check_rates,
     check_sizes,
+    dropout,
+    gated_product,
 )
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features, gated_product, map_values
 from drgcn.nn.sparse import SparseMatrix
 
 
@@ -76,10 +78,10 @@ class MLP(FullBatchModel):
         )
         self.weights = torch.nn.ParameterList(torch.empty(a, b) for a, b in pairwise(widths))
         for weight in self.weights:
-            glorot(weight)  # the inputs have drawn their own
+            glorot(weight)  # the inputs have initialised themselves
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for module in self.inputs:
             module.reset_parameters()  # type: ignore[operator]
         for weight in self.weights:
@@ -87,10 +89,10 @@ class MLP(FullBatchModel):
 
     @staticmethod
     def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> None:
-        """Nothing: edges are not looked at."""
+        """Return nothing: edges are not used."""
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
-        """The weights of the first layer."""
+        """Return the weights of the first layer."""
         return [self.weights[0]]
 
     def forward(
@@ -99,16 +101,16 @@ class MLP(FullBatchModel):
         edge_index: Tensor | None = None,
         batch: Tensor | NodeGroups | None = None,
     ) -> Tensor:
-        """Class scores of every node; ``edge_index`` is here so that the model can stand where a
-        graph model stands."""
+        """Return the class scores of every node; ``edge_index`` is taken so that graph models can
+        be replaced by this one, and not used."""
         return super().forward(x, edge_index, batch)
 
     def run_layers(self, x: Features, matrix: None, groups: NodeGroups | None) -> Iterator[Layer]:
-        """Every layer in turn."""
+        """Run the layers one after the other."""
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(x, groups)
-            # Since dropout(S x) = S dropout(x), the gate can wait for the weights.
-            h = map_values(lambda v: F.dropout(v, self.dropout, self.training), layer_input)
+            # Since dropout(S x) = S dropout(x), the gate is folded into the weights instead.
+            h = dropout(layer_input, self.dropout, self.training)
             out = gated_product(h, weight, s, groups)
             x = out if number == len(self.weights) else F.relu(out)
             yield layer_input, s, x

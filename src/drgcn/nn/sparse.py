@@ -1,4 +1,4 @@
-"""Sparse matrices that are multiplied many times, and one product for autograd and ``vmap``."""
+"""Sparse matrices in CSR form, and their product with autograd and ``vmap``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
+
+if triton_available():
+    from drgcn.kernels.sparse import csr_product as _csr_product
+    from drgcn.kernels.sparse import sampled_product as _sampled_product
+else:
+    _csr_product = _sampled_product = None  # type: ignore[assignment]
+
+# Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
+# then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
+_LARGEST_BLOCK_DIAGONAL = 2**24
+
+with warnings.catch_warnings():
+    # Torch warns once per process that CSR is in beta: here, where the warning is ignored.
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Values on a :class:`SparsePattern`. Multiply with :func:`~drgcn.nn.sparse` or ``@``.
+    """Values on a :class:`SparsePattern`. Multiply with :func:`spmm` or ``@``.
 
     Values are ``[nnz]``, or ``[heads, nnz]`` for one matrix per head.
     """
@@ -27,13 +42,13 @@ class SparseMatrix:
     def from_coordinates(
         cls, row: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> SparseMatrix:
-        """The matrix with ``values[k]`` at ``(row[k], col[k])``; positions must be distinct."""
+        """Return the matrix with ``values[k]`` at ``(row[k], col[k])``; positions are distinct."""
         pattern, order = SparsePattern.from_coordinates(row, col, shape)
         return cls(pattern, values[order])
 
     @classmethod
     def from_tensor(cls, x: Tensor) -> SparseMatrix:
-        """The non-zeros of a dense, COO or CSR tensor."""
+        """Return the non-zeros of a dense, COO or CSR tensor."""
         coo = x.detach().to_sparse_coo().coalesce()
         row, col = coo.indices()
         return cls.from_coordinates(row, col, coo.values(), (x.size(0), x.size(1)))
@@ -64,7 +79,7 @@ class SparseMatrix:
         return (transposed @ ones).squeeze(1) / max(self.shape[0], 1)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """Other values at the same positions."""
+        """Return a matrix with other values at the same positions."""
         return SparseMatrix(self.pattern, values)
 
     def to(self, device: torch.device | str) -> SparseMatrix:
@@ -83,7 +98,6 @@ class SparseMatrix:
         return dense.index_put((self.pattern.row, self.pattern.col.long()), self.values)
 
     def __matmul__(self, x: Tensor) -> Tensor:
-
         return spmm(self, x)
 
 
@@ -110,7 +124,7 @@ class SparsePattern:
     def from_coordinates(
         cls, row: Tensor, col: Tensor, shape: tuple[int, int]
     ) -> tuple[SparsePattern, Tensor]:
-        """The pattern of ``(row, col)`` pairs, and the order that sorts their values into it."""
+        """Return the pattern of ``(row, col)`` pairs, and the order that sorts values into it."""
         order = torch.argsort(row * shape[1] + col)
         row, col = row[order], col[order]
         to_transpose = torch.argsort(col * shape[0] + row)
@@ -152,7 +166,7 @@ class SparsePattern:
         return self.col.numel()
 
     def repeat(self, count: int) -> SparsePattern:
-        """``count`` copies along the diagonal: one block per lane of a batched product."""
+        """Return ``count`` copies along the diagonal: one block per lane of a batched product."""
         if count not in self._repeats:
             shift = torch.arange(count, device=self.col.device)[:, None]
 
@@ -191,26 +205,9 @@ def _pointers(sorted_index: Tensor, size: int) -> Tensor:
 
 
 def _narrow(index: Tensor) -> Tensor:
-    """The index type of the fastest kernel: 32 bits on CUDA where they suffice, else 64."""
+    """Convert to the fastest kernel's index type: 32 bits on CUDA if they suffice, else 64."""
     fits = not index.numel() or int(index.max()) <= torch.iinfo(torch.int32).max
     return index.int() if index.is_cuda and fits else index.long()
-
-
-# Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
-# then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
-_LARGEST_BLOCK_DIAGONAL = 2**24
-
-
-if triton_available():
-    from drgcn.kernels.sparse import csr_product as _csr_product
-    from drgcn.kernels.sparse import sampled_product as _sampled_product
-else:
-    _csr_product = _sampled_product = None  # type: ignore[assignment]
-
-with warnings.catch_warnings():
-    # Torch says once per process that CSR is in beta. Let it say so here, to nobody.
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
 def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
@@ -283,10 +280,10 @@ class _SparseProduct(torch.autograd.Function):
         pattern: SparsePattern,
         transpose: bool,
     ) -> tuple[Tensor, int]:
-        x = _with_lanes(x, in_dims[1], info.batch_size)  # [outer, inner, columns, k]
+        x = with_lanes(x, in_dims[1], info.batch_size)  # [outer, inner, columns, k]
         outer, inner = x.shape[:2]
         if in_dims[0] is not None or values.dim() == 2:
-            values = _with_lanes(values, in_dims[0], outer)  # [outer, (inner,) nnz]
+            values = with_lanes(values, in_dims[0], outer)  # [outer, (inner,) nnz]
             values = values if values.dim() == 3 else values[:, None]
             values = values.expand(outer, inner, -1).flatten(0, 1)
         out = _SparseProduct.apply(values, x.flatten(0, 1), pattern, transpose)
@@ -331,8 +328,8 @@ class _SampledProduct(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], rows: Tensor, cols: Tensor, pattern: Any
     ) -> tuple[Tensor, int]:
-        rows = _with_lanes(rows, in_dims[0], info.batch_size)
-        cols = _with_lanes(cols, in_dims[1], info.batch_size)
+        rows = with_lanes(rows, in_dims[0], info.batch_size)
+        cols = with_lanes(cols, in_dims[1], info.batch_size)
         out = _SampledProduct.apply(rows.flatten(0, 1), cols.flatten(0, 1), pattern)
         return out.unflatten(0, rows.shape[:2]), 0
 
@@ -344,7 +341,3 @@ def _product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
     # On CPU the reducing kernel is up to twice as fast: it writes its result directly,
     # where the plain product first fills and copies an array of zeros.
     return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
-
-
-def _with_lanes(x: Tensor, dim: int | None, lanes: int) -> Tensor:
-    return x.expand(lanes, *x.shape) if dim is None else x.movedim(dim, 0)

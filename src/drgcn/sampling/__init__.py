@@ -1,4 +1,4 @@
-"""Samplers in plain torch: neighbours of nodes, and whole layers at once."""
+"""Samplers of neighbours and of whole layers, in plain torch."""
 
 from drgcn.sampling.graph import CSRGraph
 from drgcn.sampling.layers import (

@@ -1,4 +1,4 @@
-"""Graphs as samplers read them: one CSR matrix, or one for each type of edge."""
+"""Graphs for samplers: a CSR matrix, or one for each type of edge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
 
+EdgeType = tuple[str, str, str]
+
+#: Names for the nodes and edges of a graph that gives them none.
+NODE, EDGE = "node", ("node", "to", "node")
+
 _FILES = ("rowptr", "col", "value")
 
 
 @dataclass(frozen=True, eq=False)
 class CSRGraph:
-    """A matrix by rows: row ``v`` holds the nodes that send to ``v``, and with what weight.
+    """A matrix by rows: row ``v`` holds the nodes that send to ``v``, and their weights.
 
     Attributes:
         rowptr: Where each row begins ``[rows + 1]``, 32- or 64-bit integers.
@@ -42,7 +47,7 @@ class CSRGraph:
         num_nodes: int | tuple[int, int],
         value: Tensor | None = None,
     ) -> CSRGraph:
-        """Edges ``(u, v)`` as entries in row ``v``, as in PyG; repeated edges are kept.
+        """Return the graph with edges ``(u, v)`` as entries in row ``v``; repeated ones are kept.
 
         Args:
             edge_index: Edges ``[2, E]``.
@@ -75,7 +80,7 @@ class CSRGraph:
 
     @classmethod
     def open(cls, folder: Path | str) -> CSRGraph:
-        """The graph that :meth:`save` wrote, mapped into memory and read as it is needed."""
+        """Open a graph that :meth:`save` wrote, mapped into memory and read when needed."""
         folder = Path(folder)
         try:
             facts = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
@@ -91,7 +96,7 @@ class CSRGraph:
             ) from None
 
     def save(self, folder: Path | str) -> None:
-        """Writes the arrays as ``.npy`` files, for :meth:`open`."""
+        """Write the arrays as ``.npy`` files, for :meth:`open`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         present = [name for name in _FILES if getattr(self, name) is not None]
@@ -130,7 +135,7 @@ class CSRGraph:
         return self.value.new_zeros(self.num_rows).index_add(0, row, self.value)
 
     def most_entries(self, rows: int, distinct: bool = True) -> int:
-        """The most entries that so many rows can have together."""
+        """Return the most entries that so many rows can have together."""
         if not distinct or rows > self.num_rows:
             return rows * self.longest_row
         if rows not in self._most_entries:
@@ -138,7 +143,7 @@ class CSRGraph:
         return self._most_entries[rows]
 
     def trimmed(self, max_degree: int, seed: int = 0) -> CSRGraph:
-        """At most so many entries in each row, chosen uniformly where there are more.
+        """Return the graph with at most so many entries in each row, chosen uniformly.
 
         Values are kept as they are: a trimmed row sums to less.
         """
@@ -166,22 +171,16 @@ def _index_type(largest: int) -> torch.dtype:
     return torch.int32 if largest < 2**31 else torch.int64
 
 
-EdgeType = tuple[str, str, str]
-
-#: Names for the nodes and edges of a graph that gives them none.
-NODE, EDGE = "node", ("node", "to", "node")
-
-
 @dataclass(frozen=True, eq=False)
 class TypedGraphs:
-    """What a sampler reads.
+    """Matrices, edge numbers and node counts of a graph, by type.
 
     Attributes:
-        graphs: For each kind of edge, who sends to whom.
-        edge_ids: For each kind of edge, where each entry stands in ``edge_index``; ``None`` if
-            entries are known by their place in the matrix.
-        num_nodes: Number of nodes of each kind.
-        typed: Whether kinds have names; if not, they are ``NODE`` and ``EDGE``.
+        graphs: For each type of edge its matrix, targets as rows.
+        edge_ids: For each type of edge, the column of each entry in ``edge_index``; ``None`` if
+            entries are numbered by their place in the matrix.
+        num_nodes: Number of nodes of each type.
+        typed: Whether types have names; if not, they are ``NODE`` and ``EDGE``.
     """
 
     graphs: dict[EdgeType, CSRGraph]
@@ -193,7 +192,7 @@ class TypedGraphs:
     def read(
         cls, source: Data | HeteroData | CSRGraph | Mapping[EdgeType, CSRGraph]
     ) -> TypedGraphs:
-        """From PyG's data objects, or from matrices, which may be mapped from disk."""
+        """Read PyG's data objects, or matrices, which may be mapped from disk."""
         if isinstance(source, CSRGraph):
             return cls._of_matrices({EDGE: source}, typed=False)
         if isinstance(source, HeteroData):
@@ -261,7 +260,7 @@ def _matrix(store: Data, kind: EdgeType, size: tuple[int, int]) -> tuple[CSRGrap
             f"or give a CSRGraph."
         )
     edges = edges.as_subclass(Tensor).long()
-    # Values travel with their entries: numbers of the edges say afterwards which went where.
+    # Edge numbers as values: sorted with the entries, they tell which edge went where.
     ids = torch.arange(edges.size(-1), device=edges.device)
     graph = CSRGraph.from_edge_index(edges, size, ids)
     assert graph.value is not None

@@ -1,4 +1,4 @@
-"""Layer sampling: FastGCN, LADIES and AS-GCN draw the senders of a whole layer together."""
+"""Layer samplers of FastGCN, LADIES and AS-GCN, which draw all senders of a layer together."""
 
 from __future__ import annotations
 
@@ -10,155 +10,16 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.sampling.graph import CSRGraph
 
+if triton_available():
+    from drgcn.kernels.sparse import csr_lookup as _csr_lookup
+else:
+    _csr_lookup = None  # type: ignore[assignment]
 
-@dataclass(frozen=True, eq=False)
-class LayerSample:
-    r"""Nodes that send, and with what weight to whom.
-
-    ``matrix @ h[nodes]`` has the expectation ``A[rows] @ h``.
-
-    Attributes:
-        nodes: The nodes drawn ``[n]``; one drawn twice is listed twice.
-        matrix: Weights ``[rows, n]``: entries of the propagation matrix, each times the factor
-            of its draw.
-        real: Which places of ``nodes`` hold a draw ``[n]``; the others are there because there
-            were fewer nodes than draws, and send nothing. All of them if not given.
-    """
-
-    nodes: Tensor
-    matrix: Tensor
-    real: Tensor | None = None
-
-    @classmethod
-    def of(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, factor: Tensor) -> LayerSample:
-        """The columns of some nodes, each times a factor."""
-        entries = lookup(graph, rows, nodes)
-        return cls(nodes, entries * factor.to(entries.dtype))
-
-    @classmethod
-    def drawn(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, draw: Draw) -> LayerSample:
-        """The columns of those ``nodes`` that were drawn."""
-        layer = cls.of(graph, rows, nodes[draw.index], draw.factor)
-        return cls(layer.nodes, layer.matrix, draw.real)
-
-
-# One place per node, instead of sorting the entries, while that is not much more room.
+# Up to so many nodes per entry, candidates get one place per node instead of being sorted.
 _NODES_PER_ENTRY = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    r"""Candidates of one layer, in arrays whose length does not depend on the rows.
-
-    Nothing here waits for the device, so a step that samples can be recorded as a CUDA graph,
-    and :func:`torch.vmap` runs one lane per seed.
-
-    Attributes:
-        node: The candidates ``[c]``; places that are not used hold some node.
-        squares: Squared norm of each candidate's column, over the given rows,
-            :math:`\sum_{v} a_{vu}^2` ``[c]``; zero where a place is not used.
-    """
-
-    node: Tensor
-    squares: Tensor
-
-    @classmethod
-    def of(cls, graph: CSRGraph, rows: Tensor, capacity: int | None = None) -> Candidates:
-        """Everybody who sends to some rows.
-
-        Args:
-            graph: Who sends to whom; entries of one row must be distinct.
-            rows: The receivers; one listed twice counts twice.
-            capacity: Room for so many entries of those rows. (default: what they have)
-        """
-        start = graph.rowptr[rows].long()
-        degree = graph.rowptr[rows + 1].long() - start
-        ends = degree.cumsum(0)
-        if capacity is None:
-            capacity = int(ends[-1]) if ends.numel() else 0
-        place = torch.arange(capacity, device=rows.device)
-        # The row of a place is the number of rows that end at or before it.
-        passed = torch.zeros(capacity + 1, dtype=torch.int64, device=rows.device)
-        passed = passed.scatter_add(0, ends.clamp(max=capacity), torch.ones_like(ends))
-        row = passed[:-1].cumsum(0).clamp(max=max(len(rows) - 1, 0))
-        listed = place < ends[-1:]
-        entry = torch.where(listed, start[row] + place - (ends[row] - degree[row]), 0)
-        col = graph.col[entry].long()
-        if graph.value is None:
-            square = listed.to(torch.float64)
-        else:
-            square = torch.where(listed, graph.value[entry].to(torch.float64).square(), 0)
-        if graph.num_cols <= _NODES_PER_ENTRY * capacity:
-            node = torch.arange(graph.num_cols, device=rows.device)
-            return cls(node, square.new_zeros(graph.num_cols).scatter_add(0, col, square))
-        # Beyond that, the work depends on the entries alone, however many nodes there are.
-        col, order = torch.where(listed, col, graph.num_cols).sort()
-        first = torch.cat([col.new_ones(1), (col.diff() != 0).long()])
-        number = first.cumsum(0) - 1
-        node = torch.zeros_like(col).scatter(0, number, col).clamp(max=graph.num_cols - 1)
-        return cls(node, torch.zeros_like(square).scatter_add(0, number, square[order]))
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    r"""Some of the places that had weight.
-
-    For any numbers :math:`f`, :math:`\sum_j` ``factor[j]`` :math:`f_{\mathrm{index}[j]}` has the
-    expectation :math:`\sum_u f_u` over all places of positive weight.
-
-    Attributes:
-        index: The places drawn ``[count]``.
-        factor: What makes up for those not drawn ``[count]``; zero for a draw that was not
-            needed because there were fewer places than draws.
-        real: Which draws were needed ``[count]``; all of them if not given.
-    """
-
-    index: Tensor
-    factor: Tensor
-    real: Tensor | None = None
-
-
-def draw_with_replacement(weight: Tensor, count: int) -> Draw:
-    r"""Independent draws; the factor is :math:`1 / (n q_u)` (Hansen and Hurwitz).
-
-    Args:
-        weight: Weights ``[c]``, none negative, not all zero.
-        count: Number of draws :math:`n`.
-    """
-    ends = weight.to(torch.float64).cumsum(0)
-    point = torch.rand(count, dtype=torch.float64, device=weight.device) * ends[-1]
-    index = torch.searchsorted(ends, point, right=True).clamp(max=weight.numel() - 1)
-    return Draw(index, ends[-1] / (count * weight[index].to(torch.float64)))
-
-
-def draw_without_replacement(weight: Tensor, count: int) -> Draw:
-    r"""Distinct draws, one after the other, each in proportion to the weights that are left.
-
-    That is the same as taking the ``count`` largest of :math:`\log w_u + G_u` with Gumbel noise
-    :math:`G`. Given the largest one left behind, :math:`\kappa`, the draws are independent, and
-    :math:`u` is among them with probability :math:`1 - \exp(-\exp(\log w_u - \kappa))`, whose
-    reciprocal is the factor (Kool, van Hoof and Welling, 2019). Exact, unlike
-    :math:`1 / (n q_u)`.
-
-    Args:
-        weight: Weights ``[c]``, none negative.
-        count: At most so many draws.
-    """
-    places = weight.numel()
-    uniform = torch.rand(places, dtype=torch.float64, device=weight.device)
-    score = weight.to(torch.float64).log()
-    noisy = score - torch.log(-torch.log(uniform.clamp(min=torch.finfo(torch.float64).tiny)))
-    top = noisy.topk(min(count + 1, places))
-    index = top.indices[:count]
-    left = top.values[count] if places > count else noisy.new_full((), -torch.inf)
-    chance = -torch.expm1(-torch.exp(score[index] - left))
-    # Without anything left behind everybody was taken, for certain.
-    chance = torch.where(left == -torch.inf, 1.0, chance)
-    real = weight[index] > 0
-    return Draw(index, torch.where(real, 1 / chance, 0.0), real)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +57,7 @@ class ImportanceSampler:
         replace: bool = False,
         renormalize: bool = True,
     ) -> ImportanceSampler:
-        """A sampler for a propagation matrix.
+        """Return the sampler of a propagation matrix.
 
         Args:
             graph: The matrix.
@@ -221,7 +82,7 @@ class ImportanceSampler:
         return cls(graph, weight / weight.sum(), count, candidates, replace, renormalize)
 
     def sample(self, rows: Tensor, *, distinct: bool = True) -> LayerSample:
-        """One layer for some rows of the matrix; ``distinct`` if no row is listed twice."""
+        """Draw one layer for some rows of the matrix; ``distinct`` if no row is listed twice."""
         if self.candidates == "all":
             nodes = torch.arange(self.graph.num_cols, device=rows.device)
             weight = self.weight
@@ -274,7 +135,7 @@ class LayerDependentSampler:
             raise InputError(f"Expected to sample at least one node; found {self.count}.")
 
     def sample(self, rows: Tensor, *, distinct: bool = True) -> LayerSample:
-        """One layer for some rows of the matrix; ``distinct`` if no row is listed twice."""
+        """Draw one layer for some rows of the matrix; ``distinct`` if no row is listed twice."""
         found = Candidates.of(self.graph, rows, self.graph.most_entries(len(rows), distinct))
         draw = draw_with_replacement if self.replace else draw_without_replacement
         drawn = draw(found.squares, self.count)
@@ -330,7 +191,7 @@ class AdaptiveSampler:
         *,
         distinct: bool = True,
     ) -> LayerSample:
-        """One layer for some rows of the matrix.
+        """Draw one layer for some rows of the matrix.
 
         Args:
             rows: The receivers.
@@ -356,20 +217,157 @@ class AdaptiveSampler:
 
 
 def _first(nodes: Tensor) -> Tensor:
-    """Whether no earlier place holds the same node."""
+    """Return one where no earlier place holds the same node, else zero."""
     ordered, order = nodes.sort(stable=True)
     first = torch.cat([ordered.new_ones(1), (ordered.diff() != 0).long()])
     return torch.zeros_like(first).scatter(0, order, first)
 
 
-if triton_available():
-    from drgcn.kernels.sparse import looked_up as _looked_up
-else:
-    _looked_up = None  # type: ignore[assignment]
+@dataclass(frozen=True, eq=False)
+class LayerSample:
+    r"""The nodes drawn for one layer, and the weights of what they send.
+
+    ``matrix @ h[nodes]`` has the expectation ``A[rows] @ h``.
+
+    Attributes:
+        nodes: The nodes drawn ``[n]``; one drawn twice is listed twice.
+        matrix: Weights ``[rows, n]``: entries of the propagation matrix, each times the factor
+            of its draw.
+        real: True where ``nodes`` holds a draw ``[n]``; the other places were left over because
+            there were fewer nodes than draws, and send nothing. (default: all true)
+    """
+
+    nodes: Tensor
+    matrix: Tensor
+    real: Tensor | None = None
+
+    @classmethod
+    def of(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, factor: Tensor) -> LayerSample:
+        """Return the columns of some nodes, each times a factor."""
+        entries = lookup(graph, rows, nodes)
+        return cls(nodes, entries * factor.to(entries.dtype))
+
+    @classmethod
+    def drawn(cls, graph: CSRGraph, rows: Tensor, nodes: Tensor, draw: Draw) -> LayerSample:
+        """Return the columns of those ``nodes`` that were drawn."""
+        layer = cls.of(graph, rows, nodes[draw.index], draw.factor)
+        return cls(layer.nodes, layer.matrix, draw.real)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    r"""Candidates of one layer, in arrays whose length does not depend on the rows.
+
+    Nothing here waits for the device, so a step that samples can be recorded as a CUDA graph,
+    and :func:`torch.vmap` runs one lane per seed.
+
+    Attributes:
+        node: The candidates ``[c]``; places that are not used hold some node.
+        squares: Squared norm of each candidate's column, over the given rows,
+            :math:`\sum_{v} a_{vu}^2` ``[c]``; zero where a place is not used.
+    """
+
+    node: Tensor
+    squares: Tensor
+
+    @classmethod
+    def of(cls, graph: CSRGraph, rows: Tensor, capacity: int | None = None) -> Candidates:
+        """Return all nodes that send to some rows.
+
+        Args:
+            graph: The matrix; entries of one row must be distinct.
+            rows: The receivers; one listed twice counts twice.
+            capacity: Room for so many entries of those rows. (default: what they have)
+        """
+        start = graph.rowptr[rows].long()
+        degree = graph.rowptr[rows + 1].long() - start
+        ends = degree.cumsum(0)
+        if capacity is None:
+            capacity = int(ends[-1]) if ends.numel() else 0
+        place = torch.arange(capacity, device=rows.device)
+        # The row of a place is the number of rows that end at or before it.
+        passed = torch.zeros(capacity + 1, dtype=torch.int64, device=rows.device)
+        passed = passed.scatter_add(0, ends.clamp(max=capacity), torch.ones_like(ends))
+        row = passed[:-1].cumsum(0).clamp(max=max(len(rows) - 1, 0))
+        listed = place < ends[-1:]
+        entry = torch.where(listed, start[row] + place - (ends[row] - degree[row]), 0)
+        col = graph.col[entry].long()
+        if graph.value is None:
+            square = listed.to(torch.float64)
+        else:
+            square = torch.where(listed, graph.value[entry].to(torch.float64).square(), 0)
+        if graph.num_cols <= _NODES_PER_ENTRY * capacity:
+            node = torch.arange(graph.num_cols, device=rows.device)
+            return cls(node, square.new_zeros(graph.num_cols).scatter_add(0, col, square))
+        # Beyond that, the work depends on the entries alone, however many nodes there are.
+        col, order = torch.where(listed, col, graph.num_cols).sort()
+        first = torch.cat([col.new_ones(1), (col.diff() != 0).long()])
+        number = first.cumsum(0) - 1
+        node = torch.zeros_like(col).scatter(0, number, col).clamp(max=graph.num_cols - 1)
+        return cls(node, torch.zeros_like(square).scatter_add(0, number, square[order]))
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    r"""A draw among places with weights.
+
+    For any numbers :math:`f`, :math:`\sum_j` ``factor[j]`` :math:`f_{\mathrm{index}[j]}` has the
+    expectation :math:`\sum_u f_u` over all places of positive weight.
+
+    Attributes:
+        index: The places drawn ``[count]``.
+        factor: Weight that makes up for those not drawn ``[count]``; zero for a draw that was
+            not needed because there were fewer places than draws.
+        real: True for draws that were needed ``[count]``. (default: all true)
+    """
+
+    index: Tensor
+    factor: Tensor
+    real: Tensor | None = None
+
+
+def draw_with_replacement(weight: Tensor, count: int) -> Draw:
+    r"""Draw independently; the factor is :math:`1 / (n q_u)` (Hansen and Hurwitz).
+
+    Args:
+        weight: Weights ``[c]``, none negative, not all zero.
+        count: Number of draws :math:`n`.
+    """
+    ends = weight.to(torch.float64).cumsum(0)
+    point = torch.rand(count, dtype=torch.float64, device=weight.device) * ends[-1]
+    index = torch.searchsorted(ends, point, right=True).clamp(max=weight.numel() - 1)
+    return Draw(index, ends[-1] / (count * weight[index].to(torch.float64)))
+
+
+def draw_without_replacement(weight: Tensor, count: int) -> Draw:
+    r"""Draw distinct places, one after the other, each in proportion to the weights left.
+
+    That is the same as taking the ``count`` largest of :math:`\log w_u + G_u` with Gumbel noise
+    :math:`G`. Given the largest one left behind, :math:`\kappa`, the draws are independent, and
+    :math:`u` is among them with probability :math:`1 - \exp(-\exp(\log w_u - \kappa))`, whose
+    reciprocal is the factor (Kool, van Hoof and Welling, 2019). Exact, unlike
+    :math:`1 / (n q_u)`.
+
+    Args:
+        weight: Weights ``[c]``, none negative.
+        count: At most so many draws.
+    """
+    places = weight.numel()
+    uniform = torch.rand(places, dtype=torch.float64, device=weight.device)
+    score = weight.to(torch.float64).log()
+    noisy = score - torch.log(-torch.log(uniform.clamp(min=torch.finfo(torch.float64).tiny)))
+    top = noisy.topk(min(count + 1, places))
+    index = top.indices[:count]
+    left = top.values[count] if places > count else noisy.new_full((), -torch.inf)
+    chance = -torch.expm1(-torch.exp(score[index] - left))
+    # Nothing left behind: all were taken, with certainty.
+    chance = torch.where(left == -torch.inf, 1.0, chance)
+    real = weight[index] > 0
+    return Draw(index, torch.where(real, 1 / chance, 0.0), real)
 
 
 def lookup(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
-    """The entries ``[rows, cols]``, zero where there is none; no gradient.
+    """Return the entries ``[rows, cols]``, zero where there is none; no gradient.
 
     By bisection in every row at once, which takes as many looks as the longest row has binary
     digits, and no more memory than the result. Each row's entries must be sorted by column, as
@@ -385,8 +383,8 @@ class _Lookup(torch.autograd.Function):
         if not graph.num_entries:
             kind = torch.get_default_dtype() if graph.value is None else graph.value.dtype
             return torch.zeros(*rows.shape, cols.size(-1), dtype=kind, device=rows.device)
-        if rows.is_cuda and _looked_up is not None:
-            return _looked_up(graph, rows, cols)
+        if rows.is_cuda and _csr_lookup is not None:
+            return _csr_lookup(graph, rows, cols)
         last = graph.num_entries - 1
         low = graph.rowptr[rows][..., None].expand(*rows.shape, cols.size(-1))
         end = graph.rowptr[rows + 1][..., None]
@@ -410,9 +408,6 @@ class _Lookup(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], rows: Tensor, cols: Tensor, graph: CSRGraph
     ) -> tuple[Tensor, int]:
-        def lanes(value: Tensor, dim: int | None) -> Tensor:
-            if dim is None:
-                return value.expand(info.batch_size, *value.shape)
-            return value.movedim(dim, 0)
-
-        return _Lookup.apply(lanes(rows, in_dims[0]), lanes(cols, in_dims[1]), graph), 0
+        rows = with_lanes(rows, in_dims[0], info.batch_size)
+        cols = with_lanes(cols, in_dims[1], info.batch_size)
+        return _Lookup.apply(rows, cols, graph), 0

@@ -27,15 +27,15 @@ from drgcn.sampling.graph import EDGE, NODE, CSRGraph, EdgeType, TypedGraphs
 def draw_neighbors(
     graph: CSRGraph, nodes: Tensor, count: int, *, replace: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Up to ``count`` entries of each node's row, every set of that size with the same chance.
+    """Draw up to ``count`` entries of each node's row, all sets of that size equally likely.
 
     Shapes depend on arguments alone and nothing waits for the device, so that it can be captured
     in a CUDA graph and run under :func:`torch.vmap` with ``nodes`` batched. The work for a row
     grows with ``count`` and not with the row. All chance comes from one call of ``torch.rand``.
 
     Args:
-        graph: Who sends to whom.
-        nodes: Rows, of any shape, all of them in the graph (this is not looked at).
+        graph: The matrix of senders by row.
+        nodes: Rows, of any shape, all of them in the graph (which is not checked).
         count: How many to draw, at least one.
         replace: Draw ``count`` times, and perhaps the same entry again. Otherwise a row with no
             more than ``count`` entries gives them all. (default: no)
@@ -64,10 +64,12 @@ def draw_neighbors(
 def gather_neighbors(
     graph: CSRGraph, nodes: Tensor, count: int, *, replace: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The same draws as a list without gaps; its length depends on the graph, so eager only.
+    """Draw as :func:`draw_neighbors` does, as a list without gaps.
+
+    Its length depends on the graph, so that it runs eagerly only.
 
     Args:
-        graph: Who sends to whom.
+        graph: The matrix of senders by row.
         nodes: Rows ``[nodes]``.
         count: How many to draw; ``-1`` for all.
         replace: As in :func:`draw_neighbors`; without effect if all are asked for.
@@ -105,7 +107,7 @@ def _distinct(chance: Tensor, last: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class NeighborTree:
-    """Nodes, neighbours drawn for them, neighbours drawn for those, and so on.
+    """A tree of nodes: neighbours drawn for them, neighbours drawn for those, and so on.
 
     Every place draws on its own: a node that occurs twice has two sets of neighbours. Nothing is
     renumbered and shapes are fixed, so a step of training is a gather and a product per level,
@@ -114,7 +116,7 @@ class NeighborTree:
     Attributes:
         nodes: Node ids of each level: ``[B]``, ``[B, k1]``, ``[B, k1, k2]``, ...; zero where there
             is no neighbour.
-        masks: Which of them are real, in the same shapes.
+        masks: True where there is a neighbour, in the same shapes.
     """
 
     nodes: tuple[Tensor, ...]
@@ -124,11 +126,11 @@ class NeighborTree:
     def sample(
         cls, graph: CSRGraph, nodes: Tensor, fan_outs: Sequence[int], replace: bool = False
     ) -> NeighborTree:
-        """Draws neighbours of ``nodes``, then of what was drawn.
+        """Draw neighbours of ``nodes``, then neighbours of those.
 
         Args:
-            graph: Who sends to whom.
-            nodes: Where to begin ``[B]``.
+            graph: The matrix of senders by row.
+            nodes: Nodes of the first level ``[B]``.
             fan_outs: Neighbours of a node at each level, ``(25, 10)`` for two levels.
             replace: See :func:`~drgcn.sampling.draw_neighbors`. (default: no)
         """
@@ -149,7 +151,7 @@ class NeighborTree:
         return cls(tuple(levels), tuple(masks))
 
     def mean(self, values: Tensor) -> Tensor:
-        """For each place of the level above, the mean over its neighbours; zero if it has none.
+        """Return the mean over the neighbours of each place of the level above; zero for none.
 
         Args:
             values: One vector for each place of a level, ``[B, k1, ..., features]``, in finite
@@ -304,7 +306,7 @@ def _refuse_times(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 def read_fan_outs(
     num_neighbors: Sequence[int] | Mapping[EdgeType, Sequence[int]], types: Collection[EdgeType]
 ) -> dict[EdgeType, list[int]]:
-    """One list for each type of edge, all of one length.
+    """Return one list of counts for each type of edge, all of one length.
 
     Args:
         num_neighbors: A list for all types, or a list for each; ``-1`` means all neighbours.
@@ -339,7 +341,7 @@ def _read(counts: Sequence[int]) -> list[int]:
 
 
 def number_nodes(nodes: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-    """Appends the nodes that are new, and says where each found node stands.
+    """Append the nodes that are new, and return the place of each found node.
 
     The cost depends on how many nodes are given, never on how many the graph has: there is no
     table of all nodes that each worker would have to hold.

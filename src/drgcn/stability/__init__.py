@@ -1,13 +1,14 @@
-"""The stability measure K, what of it can be reached, and the moments it is made of.
+"""The stability measure K, its least attainable value, and moments of features.
 
-This room knows only tensors: neither graphs nor models nor datasets.
+This package takes tensors and arrays alone: no graphs, models or datasets.
 """
 
 from __future__ import annotations
 
 from drgcn.stability.attainable import Minimum, QuadraticForm, minimal_k, minimal_k_in_range
-from drgcn.stability.class_share import class_share, discriminative_k
 from drgcn.stability.measure import (
+    class_share,
+    discriminative_k,
     feature_variance,
     gate_saturation,
     stability_k,

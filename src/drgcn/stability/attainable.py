@@ -1,4 +1,4 @@
-"""The least K that any vector attains, or any in a bounded range: a lower bound, no promise."""
+"""The least K over all vectors, over non-negative ones, and over those in a bounded range."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ from drgcn.stability.rows import checked_features
 _DENSE_UP_TO = 1024
 # 2 ** 14 small eigenproblems take about a second.
 _ENUMERATED_UP_TO = 14
+# Negative correlations make several local minima; with few dimensions many starts are affordable.
+_RANDOM_STARTS, _RANDOM_UP_TO, _SECOND_UP_TO = 16, 64, 1024
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def minimal_k(
     on all real data. See :func:`minimal_k_in_range` for what a gate of bounded range can do.
 
     Args:
-        x: Features, :class:`FeatureMoments`, or a :class:`QuadraticForm` at hand; a covariance
+        x: Features, :class:`FeatureMoments`, or a :class:`QuadraticForm`; a covariance
             with ``covariance``. A constant dimension makes the minimum 0.
         over (str, optional): :obj:`"all"` or :obj:`"nonnegative"`. (default: :obj:`"all"`)
         covariance (bool, optional): ``x`` is a covariance. (default: :obj:`False`)
@@ -91,21 +96,21 @@ def minimal_k(
 
 
 def as_form(x: Any, *, covariance: bool, center: bool) -> QuadraticForm:
-    """``x`` if it is a form already, else the form of it."""
+    """Return ``x`` if it is a form already, else its form."""
     if isinstance(x, QuadraticForm):
         return x
     return QuadraticForm.of(x, covariance=covariance, center=center)
 
 
 def minimum(form: QuadraticForm, s: Vector, *, exact: bool) -> Minimum:
-    """The result for a vector, scaled to mean square one."""
+    """Return the result for a vector, scaled to mean square one."""
     s = s / np.sqrt(np.mean(np.square(s)))
     # The form has no negative eigenvalue: less than zero is rounding.
     return Minimum(max(form.value(s), 0.0), torch.from_numpy(s.copy()), exact)
 
 
 def least_eigenvector(matrix: Matrix) -> Vector:
-    """The eigenvector of the least eigenvalue of a positive semi-definite matrix."""
+    """Return the eigenvector of the least eigenvalue of a positive semi-definite matrix."""
     d = len(matrix)
     if d > _DENSE_UP_TO:
         # Lanczos on the inverse: a fraction of the time of a full decomposition.
@@ -120,13 +125,13 @@ def least_eigenvector(matrix: Matrix) -> Vector:
             _, vectors = eigsh(matrix, 1, sigma=-shift, OPinv=inverse, v0=start, tol=1e-11)
             return np.ascontiguousarray(vectors[:, 0])
         except (linalg.LinAlgError, ArpackError):
-            pass  # the slow way always works
+            pass  # the full decomposition below always works
     _, vectors = linalg.eigh(matrix, subset_by_index=[0, 0])
     return np.ascontiguousarray(vectors[:, 0])
 
 
 def _best_support(matrix: Matrix) -> Vector:
-    """The minimiser over s >= 0: positive on its support, and the least eigenvector there."""
+    """Return the minimiser over s >= 0: on its support, a positive least eigenvector."""
     d = len(matrix)
     best, found = np.inf, np.zeros(d)
     for size in range(1, d + 1):
@@ -161,11 +166,6 @@ def _best_descent(form: QuadraticForm, start: Vector) -> Vector:
     return np.asarray(min(candidates, key=lambda done: done.fun).x)
 
 
-# Where dimensions may be correlated negatively there are several valleys: few dimensions allow
-# to look into many.
-_RANDOM_STARTS, _RANDOM_UP_TO, _SECOND_UP_TO = 16, 64, 1024
-
-
 def minimal_k_in_range(
     x: Any, ratio: float, *, covariance: bool = False, center: bool = True
 ) -> Minimum:
@@ -197,7 +197,7 @@ def minimal_k_in_range(
 
 
 def _thresholds(form: QuadraticForm, ratio: float) -> Iterator[Vector]:
-    """The best vector of two values, for two orders of the dimensions."""
+    """Yield the best vector of two values, for two orders of the dimensions."""
     m = form.matrix
     row_sums = m.sum(1)
     for order in (np.argsort(form.variance), np.argsort(row_sums)):
@@ -240,10 +240,6 @@ def _polish(form: QuadraticForm, start: Vector, ratio: float) -> Vector:
     return np.sqrt(np.clip(done.x, 1, ratio**2))
 
 
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class QuadraticForm:
     r"""K as a Rayleigh quotient.
@@ -269,7 +265,7 @@ class QuadraticForm:
 
     @classmethod
     def of(cls, x: Any, *, covariance: bool = False, center: bool = True) -> QuadraticForm:
-        """The form of features, moments or, with ``covariance``, a covariance."""
+        """Return the form of features, moments or, with ``covariance``, a covariance."""
         if covariance:
             c = checked_covariance(x)
         elif isinstance(x, FeatureMoments):
@@ -291,14 +287,14 @@ class QuadraticForm:
 
     @property
     def of_nonnegative_covariance(self) -> bool:
-        """Whether no two dimensions are negatively correlated: minima are then easy to find."""
+        """True if no two dimensions are negatively correlated: minima are then easy to find."""
         rounding = 1e-14 * float(np.abs(self.matrix).max())
         off_diagonal = self.matrix - np.diag(np.diag(self.matrix))
         return bool(off_diagonal.max(initial=0.0) <= rounding)
 
     @property
     def of_diagonal_covariance(self) -> bool:
-        """Whether all dimensions are uncorrelated."""
+        """True if all dimensions are uncorrelated."""
         return int(np.count_nonzero(self.matrix)) <= int(np.count_nonzero(np.diag(self.matrix)))
 
     def value(self, s: Vector) -> float:

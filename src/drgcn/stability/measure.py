@@ -1,4 +1,4 @@
-"""The stability measure K: how reweighting changes the spread across feature dimensions."""
+"""The stability measure K of a reweighting vector, and statistics of features that go with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from drgcn.errors import CovarianceError, InputError, NonFiniteError, UndefinedS
 from drgcn.stability.moments import FeatureMoments
 from drgcn.stability.rows import checked_features, real_numbers, real_tensor
 
-ROUNDING = 1e-12
+# Shares of the total variance below this are rounding.
+_ROUNDING = 1e-12
+# Asymmetry of a covariance that is forgiven in any data type, relative to its largest variance.
+_LEAST_TOLERANCE = 1e-10
+# Distance from 0 and 1 within which an entry of a gate counts as saturated.
+_MARGIN = 1e-3
 
 
 def stability_k(
@@ -23,7 +28,7 @@ def stability_k(
     weight: Any = None,
     covariance: bool = False,
 ) -> float:
-    r"""The measure :math:`K` of the paper for a layer with input ``x`` and vector ``s``.
+    r"""Return the measure :math:`K` of the paper for a layer with input ``x`` and vector ``s``.
 
     With :math:`\mathbf{C}` the covariance of the feature dimensions over nodes,
 
@@ -64,10 +69,10 @@ def stability_k(
     """
     if weight is not None and (covariance or isinstance(x, FeatureMoments)):
         raise InputError("Expected row weights with features alone; moments have theirs already.")
-    width = x.num_features if isinstance(x, FeatureMoments) else _width(x)
+    width = x.num_features if isinstance(x, FeatureMoments) else checked_features(x).shape[1]
     s = checked_vector(s, width)
     if not isinstance(x, FeatureMoments):
-        s = s / s.abs().max()  # K knows no scale of s, floating point does
+        s = s / s.abs().max()  # K does not depend on the scale of s, rounding does
     if covariance:
         c = checked_covariance(x)
         s = s.to(c.device)
@@ -89,11 +94,40 @@ def stability_k(
     return after / (before * float(s.square().mean()))
 
 
-def standardizing_k(x: Any, *, covariance: bool = False) -> float:
-    r"""K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
+def checked_vector(s: Any, width: int) -> Tensor:
+    """Return ``s`` in float64; refuse it unless finite, not zero, with one entry a dimension."""
+    s = real_tensor(s, "entries of s")
+    if s.dim() != 1 or s.numel() != width:
+        raise InputError(f"stability_k expects s of shape [{width}]; found {list(s.shape)}.")
+    bad = (~torch.isfinite(s)).nonzero()
+    if len(bad):
+        place = int(bad[0])
+        raise NonFiniteError(f"Expected a finite s; found {float(s[place])} at entry {place}.")
+    if not bool((s != 0).any()):
+        raise UndefinedStability("K is undefined: s is zero in every dimension.")
+    return s
 
-    About the harmonic over the arithmetic mean of the variances: what standardising the
-    features would do to the spread, with nothing learnt.
+
+def total_spread(variance: Tensor, along_ones: Tensor) -> float:
+    r"""Return the denominator :math:`\langle \mathbf{C}, \mathbf{G} \rangle`; refuse zero."""
+    d, total = variance.numel(), float(variance.sum())
+    if d == 1:
+        raise UndefinedStability("K is undefined: there is one feature dimension (d = 1).")
+    if not total > 0:
+        raise UndefinedStability("K is undefined: the total variance is zero.")
+    before = total - float(along_ones) / d
+    if before <= _ROUNDING * total:
+        raise UndefinedStability(
+            "K is undefined: all feature dimensions are equal up to constants (<C, G> = 0)."
+        )
+    return before
+
+
+def standardizing_k(x: Any, *, covariance: bool = False) -> float:
+    r"""Return K of :math:`s_i = 1 / \sigma_i`, which gives all dimensions the same variance.
+
+    About the harmonic over the arithmetic mean of the variances: the effect of standardising the
+    features on the spread, with nothing learnt.
 
     Args:
         x: See :func:`stability_k`. Of moments, those with covariances.
@@ -109,41 +143,69 @@ def standardizing_k(x: Any, *, covariance: bool = False) -> float:
     return stability_k(x, variance.rsqrt(), covariance=covariance)
 
 
-def checked_vector(s: Any, width: int) -> Tensor:
-    """``s`` in float64, refused unless it is finite, not zero, and has one entry a dimension."""
-    s = real_tensor(s, "entries of s")
-    if s.dim() != 1 or s.numel() != width:
-        raise InputError(f"stability_k expects s of shape [{width}]; found {list(s.shape)}.")
-    bad = (~torch.isfinite(s)).nonzero()
-    if len(bad):
-        place = int(bad[0])
-        raise NonFiniteError(f"Expected a finite s; found {float(s[place])} at entry {place}.")
-    if not bool((s != 0).any()):
-        raise UndefinedStability("K is undefined: s is zero in every dimension.")
-    return s
+def discriminative_k(
+    x: Any, y: Tensor, mask: Tensor | None = None, *, propagated: Any = None
+) -> float:
+    r"""Return K of :math:`s_i = \sqrt{\eta_i^2}`, the root of :func:`class_share`.
+
+    Below one, the dimensions that tell classes apart have the smaller variances, and reweighting
+    towards them evens out the spread; above one, they have the larger ones already. A companion
+    of :func:`minimal_k_in_range`, which does not use labels. Neither promises a gain.
+
+    Args:
+        x (Tensor): Features ``[n, d]``, whose spread K measures.
+        y (Tensor): Class of each row.
+        mask (Tensor, optional): The training rows. (default: all)
+        propagated (Tensor, optional): Features after one step over the graph,
+            :math:`\mathbf{A}\mathbf{X}`, to take the shares of. (default: ``x``)
+    """
+    return stability_k(x, class_share(x if propagated is None else propagated, y, mask).sqrt())
 
 
-def total_spread(variance: Tensor, along_ones: Tensor) -> float:
-    r"""The denominator :math:`\langle \mathbf{C}, \mathbf{G} \rangle`, or why there is none."""
-    d, total = variance.numel(), float(variance.sum())
-    if d == 1:
-        raise UndefinedStability("K is undefined: there is one feature dimension (d = 1).")
-    if not total > 0:
-        raise UndefinedStability("K is undefined: the total variance is zero.")
-    before = total - float(along_ones) / d
-    if before <= ROUNDING * total:
-        raise UndefinedStability(
-            "K is undefined: all feature dimensions are equal up to constants (<C, G> = 0)."
+def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""Return the share of each dimension's variance that lies between classes, ``[d]``:
+
+    .. math::
+        \eta_i^2 = \frac{\sum_c n_c (m_{ci} - m_i)^2}{\sum_v (x_{vi} - m_i)^2}.
+
+    Zero for a constant dimension.
+
+    Args:
+        x (Tensor): Features ``[n, d]``, dense or sparse.
+        y (Tensor): Class of each row, ``[n]``; rows below 0 have none and are left out.
+        mask (Tensor, optional): The rows to use: the training nodes, so that no other labels
+            are used. (default: all)
+    """
+    x = checked_features(x)
+    y = torch.as_tensor(y)
+    if y.shape != (x.shape[0],) or y.is_floating_point() or y.is_complex():
+        raise InputError(
+            f"Expected one class number per row, [{x.shape[0]}]; found {y.dtype} of shape "
+            f"{list(y.shape)}."
         )
-    return before
-
-
-def _width(x: Any) -> int:
-    return int(checked_features(x).shape[1])
+    known = y >= 0
+    if mask is not None:
+        known &= torch.as_tensor(mask, dtype=torch.bool, device=y.device)
+    classes = y[known].unique()
+    if len(classes) < 2:
+        raise UndefinedStability(
+            f"The share between classes is undefined: {len(classes)} classes among the rows."
+        )
+    device = x.device if isinstance(x, Tensor) else None
+    whole = FeatureMoments(x.shape[1], diagonal=True, device=device)
+    within = torch.zeros(x.shape[1], dtype=torch.float64, device=device)
+    for label in classes:
+        part = FeatureMoments(x.shape[1], diagonal=True, device=device)
+        part.update(x, (y == label) & known)
+        within += part.variance() * part.weight
+        whole.merge(part)
+    total = whole.variance() * whole.weight
+    share = 1 - within / torch.where(total > 0, total, 1.0)
+    return torch.where(total > 0, share.clamp(0, 1), 0.0)
 
 
 def feature_variance(x: Any) -> Tensor:
-    """Variance of each feature dimension over nodes, in float64; exactly 0 for constants.
+    """Return the variance of each feature dimension, in float64; exactly 0 for constants.
 
     Args:
         x (Tensor, numpy.ndarray or FeatureMoments): Node features ``[n, d]``, dense or sparse,
@@ -159,7 +221,7 @@ def feature_variance(x: Any) -> Tensor:
 
 
 def variance_spread(x: Any) -> float:
-    """Coefficient of variation of the per-dimension variances: 0 when all are equal.
+    """Return the coefficient of variation of the per-dimension variances: 0 if all are equal.
 
     The imbalance that reweighting can act on; it says nothing about whether acting helps.
 
@@ -176,15 +238,11 @@ def variance_spread(x: Any) -> float:
     return float(variance.std(correction=0) / mean)
 
 
-MARGIN = 1e-3
-
-
-def gate_saturation(s: Tensor, margin: float = MARGIN) -> float:
-    r"""The share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
+def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:
+    r"""Return the share of entries of a sigmoid gate below ``margin`` or above ``1 - margin``.
 
     There the sigmoid has a slope below ``margin``, a 250th of its greatest for the default: such
-    an entry hardly learns any more, and its dimension is as good as switched off, or passed on
-    as it is.
+    an entry hardly learns any more, and its dimension is switched off or passed on unchanged.
 
     Args:
         s (Tensor): Gate vector, of any shape.
@@ -202,11 +260,8 @@ def gate_saturation(s: Tensor, margin: float = MARGIN) -> float:
     return float(((s < margin) | (s > 1 - margin)).double().mean())
 
 
-_LEAST_TOLERANCE = 1e-10
-
-
 def checked_covariance(c: Any) -> Tensor:
-    """The matrix in float64, exactly symmetric; refused unless it is a covariance.
+    """Return the matrix in float64, exactly symmetric; refuse it unless it is a covariance.
 
     Asymmetry and negative eigenvalues are forgiven up to the rounding of the data type it
     came in, relative to its largest variance.
@@ -241,10 +296,10 @@ def checked_covariance(c: Any) -> Tensor:
 
 def _expect_no_negative_eigenvalue(c: Tensor, tolerance: float) -> None:
     if tolerance == 0 and not bool(c.any()):
-        return  # no variance at all: a covariance, whatever may be undefined for it
+        return  # no variance at all is a covariance, though K is undefined for it
     shifted = c.clone()
     shifted.diagonal().add_(tolerance)
-    # Far cheaper than eigenvalues, which are only needed to say what is wrong.
+    # Far cheaper than eigenvalues, which only the message needs.
     if int(torch.linalg.cholesky_ex(shifted).info) != 0:
         least = float(torch.linalg.eigvalsh(c)[0])
         if least < -tolerance:

@@ -21,6 +21,8 @@ from drgcn.stability.rows import (
     refuse_non_finite,
 )
 
+_EPS = torch.finfo(torch.float64).eps
+
 
 class FeatureMoments:
     r"""Weighted mean and covariance of feature dimensions, one pass, in float64.
@@ -81,7 +83,7 @@ class FeatureMoments:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[Any], **options: Any) -> Self:
-        """The moments of all rows of a loader.
+        """Return the moments of all rows of a loader.
 
         Args:
             chunks: Feature matrices; lists or tuples that begin with one, as a
@@ -100,7 +102,7 @@ class FeatureMoments:
         return moments
 
     def update(self, x: Any, weight: Any = None) -> Self:
-        """Takes in rows; all of them or, if one is refused, none.
+        """Add rows: all of them or, if one is refused, none.
 
         Args:
             x (Tensor or numpy.ndarray): Features ``[n, d]``: dense, COO, CSR, or a memory map,
@@ -119,7 +121,7 @@ class FeatureMoments:
         return self
 
     def merge(self, other: FeatureMoments) -> Self:
-        """Takes in the rows that ``other`` has seen; ``other`` stays as it is."""
+        """Add the rows that ``other`` has seen; ``other`` stays as it is."""
         if not isinstance(other, FeatureMoments):
             raise InputError(
                 f"Expected FeatureMoments to merge; found {type(other).__name__}. Take in rows "
@@ -178,13 +180,13 @@ class FeatureMoments:
         return along if center else along + (self._sums.mean @ direction).square()
 
     def state(self) -> dict[str, Tensor]:
-        """Everything as tensors, ready for safetensors or another process."""
+        """Return everything as tensors, for safetensors or another process."""
         rows = torch.tensor(self.rows_seen)
         return {"directions": self.directions, "rows_seen": rows, **vars(self._sums)}
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor]) -> Self:
-        """The moments that :meth:`state` came from."""
+        """Return the moments that :meth:`state` came from."""
         parts = {name: part.clone() for name, part in state.items()}
         directions, rows = parts.pop("directions"), parts.pop("rows_seen")
         found = cls(
@@ -203,12 +205,9 @@ class FeatureMoments:
             raise UndefinedStability("Moments are undefined: no row of positive weight was seen.")
 
 
-_EPS = torch.finfo(torch.float64).eps
-
-
 @dataclass
 class ChunkMoments:
-    r"""What is kept of some rows, all in float64.
+    r"""Sums over some rows, all in float64.
 
     Attributes:
         weight: Sum of the weights :math:`w_v`; the number of rows without weights.
@@ -223,7 +222,7 @@ class ChunkMoments:
     projected: Tensor
 
     def merge(self, other: ChunkMoments, directions: Tensor) -> None:
-        r"""Takes in other rows by the rule of Chan, Golub and LeVeque: with
+        r"""Add other rows by the rule of Chan, Golub and LeVeque: with
         :math:`\delta = m_b - m_a`, scatters add up to :math:`\delta \delta^\top w_a w_b / w`."""
         weight = self.weight + other.weight
         step = other.mean - self.mean
@@ -296,7 +295,7 @@ def of_sparse(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) 
     residue = column_sum(entry_weight * (value - mean[col])) / total
     mean = torch.where(stored_in_full, mean + residue, mean)
     z = value - mean[col]
-    offset = torch.where(stored_in_full, 0.0, mean)  # what an entry that is not stored lies off
+    offset = torch.where(stored_in_full, 0.0, mean)  # distance of an entry that is not stored
     absent = torch.where(stored_in_full, 0.0, total - column_sum(entry_weight))
 
     parts = torch.zeros(directions.size(0), n, dtype=z.dtype, device=z.device)
@@ -321,12 +320,12 @@ def of_sparse(x: Tensor, weight: Tensor | None, directions: Tensor, full: bool) 
 
 
 def _gram(x: Tensor) -> Tensor:
-    """The product of a matrix's transpose with itself."""
+    """Return the product of a matrix's transpose with itself."""
     if x.device.type != "cpu":
         return x.T @ x
     values = x.numpy()
-    with np.errstate(all="ignore"):  # who sums up non-finite values finds out by the result
-        return torch.from_numpy(values.T @ values)  # numpy sees the symmetry: half the work
+    with np.errstate(all="ignore"):  # non-finite values are found in the result
+        return torch.from_numpy(values.T @ values)  # numpy uses the symmetry: half the work
 
 
 def _scipy(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> sparse.csr_array:
@@ -341,7 +340,7 @@ def _dense(matrix: sparse.csr_array, like: Tensor) -> Tensor:
 def moments_of_rows(
     x: Any, weight: Tensor | None, directions: Tensor, *, full: bool, first_row: int = 0
 ) -> ChunkMoments | None:
-    """The moments of checked features; ``None`` if no row has a positive weight.
+    """Return the moments of checked features; ``None`` if no row has a positive weight.
 
     Args:
         x: Features that passed :func:`drgcn.stability.rows.checked_features`.
@@ -369,14 +368,14 @@ def moments_of_rows(
 
 
 def checked_width(num_features: Any) -> int:
-    """A number of feature dimensions."""
+    """Return a number of feature dimensions; refuse anything else."""
     if not isinstance(num_features, int | np.integer) or num_features < 1:
         raise InputError(f"Expected a whole num_features >= 1; found {num_features!r}.")
     return int(num_features)
 
 
 def checked_directions(directions: Any, num_features: int) -> Tensor:
-    """Directions ``[d]`` or ``[k, d]`` as a float64 matrix ``[k, d]``."""
+    """Return directions ``[d]`` or ``[k, d]`` as a float64 matrix ``[k, d]``."""
     found = real_tensor(directions, "directions")
     if found.dim() not in (1, 2) or found.size(-1) != num_features:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Rows of features out of whatever holds them, checked and cut into blocks."""
+"""Read rows of features from tensors, arrays, memory maps and loaders, in checked blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drgcn.errors import InputError, NonFiniteError
 
-# About 16 MB in float64: below that the products get slow, above it memory does.
+# About 16 MB in float64: smaller blocks make slow products, larger ones need memory.
 _ENTRIES_PER_BLOCK = 2**21
 _FEWEST_ROWS = 512
 
@@ -20,7 +20,7 @@ _FEWEST_ROWS = 512
 def blocks(
     x: Any, weight: Tensor | None, device: torch.device
 ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """First row, rows and weights of each block in float64, without rows of weight zero.
+    """Yield first row, rows and weights of each block in float64, without rows of weight zero.
 
     Dense matrices and numpy arrays, memory maps too, are read a block at a time. A sparse
     matrix is one block, a coalesced COO tensor.
@@ -44,7 +44,7 @@ def blocks(
 
 
 def checked_features(x: Any, num_features: int | None = None) -> Any:
-    """``x`` if it is a matrix of real numbers, of that many columns; else says what it is."""
+    """Return ``x`` if it is a matrix of real numbers, of that many columns; refuse it else."""
     x = real_numbers(x, "features")
     if len(x.shape) != 2 or (num_features is not None and x.shape[1] != num_features):
         width = "d" if num_features is None else num_features
@@ -56,7 +56,7 @@ def checked_features(x: Any, num_features: int | None = None) -> Any:
 
 
 def checked_weight(weight: Any, rows: int, device: torch.device) -> Tensor | None:
-    """Row weights in float64; refuses negative and non-finite ones."""
+    """Return row weights in float64; refuse negative and non-finite ones."""
     if weight is None:
         return None
     weight = real_tensor(weight, "weights").to(device)
@@ -74,7 +74,7 @@ def checked_weight(weight: Any, rows: int, device: torch.device) -> Tensor | Non
 
 
 def refuse_non_finite(x: Tensor, first_row: int) -> None:
-    """Names the first entry that is no finite number, if there is one."""
+    """Raise an error that names the first entry that is no finite number."""
     if x.layout == torch.strided:
         bad = (~torch.isfinite(x)).nonzero()
         place = (int(bad[0, 0]), int(bad[0, 1])) if len(bad) else None
@@ -91,7 +91,7 @@ def refuse_non_finite(x: Tensor, first_row: int) -> None:
 
 
 def features_of(chunks: Any) -> Iterator[Any]:
-    """The feature matrix in each item of a loader; a matrix by itself is its only item.
+    """Yield the feature matrix in each item of a loader; a matrix is its own only item.
 
     An item is a matrix, a list or tuple that begins with one, or a PyG batch. Of a batch of a
     neighbour loader only the seed nodes count, so that each node counts once.
@@ -117,9 +117,9 @@ def features_of(chunks: Any) -> Iterator[Any]:
 
 
 def _forget_pages(x: Any) -> None:
-    """Lets the system take back what was read of a memory map, which else counts as ours."""
+    """Release the pages read of a memory map, which count as memory of this process else."""
     pages: Any = getattr(x, "_mmap", None)
-    # Of a map that can be written to, changes might be lost.
+    # Not for a map that can be written to, whose changes could be lost.
     if getattr(x, "mode", None) == "r" and hasattr(pages, "madvise"):
         pages.madvise(mmap.MADV_DONTNEED)
 
@@ -143,8 +143,8 @@ def _sparse_block(
 
 
 def real_numbers(value: Any, what: str) -> Any:
-    """``value`` as a tensor or numpy array, as it is if it is one; refused unless it holds real
-    numbers.
+    """Return ``value`` as a tensor or numpy array, as it is if it is one; refuse anything but
+    real numbers.
 
     Integers and booleans are real numbers: counts and flags are features like others.
 
@@ -176,7 +176,7 @@ def real_numbers(value: Any, what: str) -> Any:
 
 
 def real_tensor(value: Any, what: str) -> Tensor:
-    """The same, as a float64 tensor without gradient."""
+    """Return real numbers as a float64 tensor without gradient."""
     value = real_numbers(value, what)
     # A copy of an array: torch takes neither read-only memory nor negative strides.
     tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, np.float64))

@@ -1,38 +1,76 @@
-"""Statistics over seeds, and what may be concluded from them in one sentence."""
+"""Rows of a comparison summed up over seeds, and the verdict on their gates in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-from scipy import stats
 
+from drgcn.stats import (
+    LEVEL,
+    Decision,
+    Interval,
+    Summary,
+    correction_words,
+    decide,
+    mean_interval,
+)
 from drgcn.studies.records import SeedResult
 
 Results = Mapping[int, SeedResult]
+#: A row and what it is held against, by their gates.
+Pair = tuple[str, str | None]
+
+#: The comparisons of a plain model, Dr and both control gates.
+PAIRS: Final[tuple[Pair, ...]] = (
+    ("dr", None),
+    ("dr", "static"),
+    ("dr", "constant"),
+    ("static", None),
+    ("constant", None),
+)
+_BLIND: Final = ("static", "constant")
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Mean and standard deviation (n - 1) of the test accuracy in percent."""
+class RowSummary(Summary):
+    """Test accuracy of a row in percent over seeds, and means of what was measured beside it.
 
-    mean: float
-    std: float
-    seeds: int
+    Attributes:
+        val_mean: Mean validation accuracy in percent.
+        best_epoch: Mean epoch that was kept.
+        k: Learnt K of every layer, mean over the seeds where it is defined.
+    """
+
     val_mean: float
     best_epoch: float
     k: tuple[float, ...]
 
-    def words(self, digits: int) -> str:
-        """``86.8 ± 0.5``; of one seed the mean alone, which has no deviation."""
-        spread = "" if math.isnan(self.std) else f" ± {self.std:.{digits}f}"
-        return f"{self.mean:.{digits}f}{spread}"
+
+def summarize(results: Results) -> RowSummary:
+    """Sum up the seeds of a row."""
+    test = Summary.of([100 * result.test_accuracy for result in results.values()])
+    layers = zip(*(result.k for result in results.values()), strict=True)
+    return RowSummary(
+        mean=test.mean,
+        std=test.std,
+        seeds=test.seeds,
+        val_mean=float(np.mean([100 * result.val_accuracy for result in results.values()])),
+        best_epoch=float(np.mean([result.best_epoch for result in results.values()])),
+        k=tuple(_mean_of_defined(layer) for layer in layers),
+    )
+
+
+def _mean_of_defined(values: Sequence[float | None]) -> float:
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if defined else math.nan
 
 
 def k_words(values: Sequence[float | None]) -> str:
-    """K of every layer, to two digits however small; a dash where it is undefined."""
+    """Format K of every layer, to two digits however small; a dash where it is undefined."""
 
     def word(value: float | None) -> str:
         if value is None or math.isnan(value):
@@ -42,88 +80,66 @@ def k_words(values: Sequence[float | None]) -> str:
     return " ".join(map(word, values))
 
 
-@dataclass(frozen=True)
-class Gain:
-    """A difference with its 95 % confidence interval: of two rows, paired by seed, or of a row
-    and a number that somebody printed. In points of accuracy where nothing else is said."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def sure(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.low > 0 or self.high < 0
-
-    def __str__(self) -> str:
-        bounds = f" [{self.low:+.2f}, {self.high:+.2f}]" if math.isfinite(self.low) else ""
-        return f"{self.mean:+.2f}{bounds}"
-
-
-def summarize(results: Results) -> Summary:
-    """The row of a table."""
-    test = np.array([100 * result.test_accuracy for result in results.values()])
-    layers = zip(*(result.k for result in results.values()), strict=True)
-    return Summary(
-        mean=float(test.mean()),
-        std=float(test.std(ddof=1)) if len(test) > 1 else math.nan,
-        seeds=len(test),
-        val_mean=float(np.mean([100 * result.val_accuracy for result in results.values()])),
-        best_epoch=float(np.mean([result.best_epoch for result in results.values()])),
-        k=tuple(_mean_of_defined(layer) for layer in layers),
-    )
-
-
-def gain(results: Results, baseline: Results) -> Gain:
-    """How many points ``results`` lie above ``baseline``, over the seeds they share."""
+def differences(results: Results, baseline: Results) -> list[float]:
+    """Points of test accuracy above a baseline, for every seed that both have."""
     seeds = sorted(results.keys() & baseline.keys())
-    points = [100 * (results[s].test_accuracy - baseline[s].test_accuracy) for s in seeds]
-    return mean_interval(points)
+    return [100 * (results[s].test_accuracy - baseline[s].test_accuracy) for s in seeds]
 
 
-def mean_interval(values: Sequence[float]) -> Gain:
-    """The mean of some values with its 95 % t-interval; without bounds if there is only one."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return Gain(mean, -math.inf, math.inf)
-    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values))
-    return Gain(mean, mean - float(half), mean + float(half))
+def gain(results: Results, baseline: Results) -> Interval:
+    """Mean of :func:`differences` with its 95 % interval."""
+    return mean_interval(differences(results, baseline))
 
 
-def verdict(rows: Mapping[str | None, Results]) -> str:
-    """What the comparison of a plain model, Dr and the control gates says, in plain words."""
-    seeds = len(rows["dr"])
-    if seeds < 2:
+def decide_rows(rows: Mapping[str | None, Results]) -> dict[Pair, Decision]:
+    """Judge the rows of one comparison: its :data:`PAIRS` are the family.
+
+    Args:
+        rows: Results by gate; pairs of which a row is missing are left out.
+    """
+    pairs = [pair for pair in PAIRS if set(pair) <= rows.keys()]
+    family = decide([differences(rows[gate], rows[other]) for gate, other in pairs])
+    return dict(zip(pairs, family, strict=True))
+
+
+def verdict(decided: Mapping[Pair, Decision]) -> str:
+    """Say what the comparison of a plain model, Dr and the control gates comes to.
+
+    Args:
+        decided: All :data:`PAIRS`, judged in one family as by :func:`decide_rows`, or each in a
+            family of its own.
+    """
+    over_plain = decided["dr", None]
+    if over_plain.test.seeds < 2:
         return "One seed allows no comparison: use --seeds 20."
-    over_plain = gain(rows["dr"], rows[None])
-    controls = {name: gain(rows["dr"], rows[name]) for name in ("static", "constant")}
-    if not over_plain.sure:
-        sentence = f"Over {seeds} seeds, Dr makes no sure difference ({_words(over_plain)})."
-    elif over_plain.mean < 0:
-        sentence = f"Dr costs accuracy ({_words(over_plain)})."
-    elif matched := [name for name, over in controls.items() if not over.low > 0]:
-        sentence = (
-            f"Dr gains over the plain model ({_words(over_plain)}), but not surely over the "
-            f"{' and the '.join(matched)} gate, blind to data: the gain is not shown to come from "
-            f"reading the data."
+    over_blind = {name: decided["dr", name] for name in _BLIND}
+    match over_plain.sign:
+        case "unsure":
+            seeds = over_plain.test.seeds
+            sentence = f"Over {seeds} seeds, Dr makes no sure difference ({over_plain.words})."
+        case "down":
+            sentence = f"Dr costs accuracy ({over_plain.words})."
+        case "up":
+            sentence = f"Dr gains over the plain model ({over_plain.words}), "
+            sentence += _explanation(over_blind)
+    blind = {name: decided[name, None] for name in _BLIND}
+    sure = [f"{name} gate {over.words}" for name, over in blind.items() if over.sure]
+    if sure:
+        sentence += f" Blind gates that differ from plain: {'; '.join(sure)}."
+    correction = correction_words(*(decision.family for decision in decided.values()))
+    return f"{sentence} Sure is a corrected p below {LEVEL} ({correction})."
+
+
+def _explanation(over_blind: Mapping[str, Decision]) -> str:
+    """Say if gates that see no data explain a gain of Dr."""
+    matched = [name for name, over in over_blind.items() if over.sign != "up"]
+    if matched:
+        return (
+            f"but not surely over the {' and the '.join(matched)} gate, blind to data: the gain "
+            f"is not shown to come from reading the data."
         )
-    else:
-        name, least = min(controls.items(), key=lambda item: item[1].mean)
-        sentence = (
-            f"Dr gains over the plain model ({_words(over_plain)}), and over both gates that are "
-            f"blind to data (over the {name} gate {_words(least)}): a smaller step or a fixed "
-            f"gate alone does not explain it."
-        )
-    blind = {name: gain(rows[name], rows[None]) for name in ("static", "constant")}
-    sure = [f"{name} gate {_words(over)}" for name, over in blind.items() if over.sure]
-    return sentence + (f" Blind gates that differ from plain: {'; '.join(sure)}." if sure else "")
-
-
-def _words(over: Gain) -> str:
-    return f"{over.mean:+.2f} points, 95 % interval {over.low:+.2f} to {over.high:+.2f}"
-
-
-def _mean_of_defined(values: Sequence[float | None]) -> float:
-    defined = [value for value in values if value is not None]
-    return float(np.mean(defined)) if defined else math.nan
+    name, least = min(over_blind.items(), key=lambda item: item[1].test.gain.mean)
+    return (
+        f"and over both gates that are blind to data (over the {name} gate {least.words}): a "
+        f"smaller step or a fixed gate alone does not explain it."
+    )

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
-from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
+from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.records import environment
 from drgcn.stability import gate_saturation
@@ -34,18 +34,6 @@ from drgcn.training import (
 from drgcn.training.task import tested_inputs
 from drgcn.training.tracker import graph_stability
 
-_CLASSES: dict[str, type[torch.nn.Module]] = {
-    "gcn": GCN,
-    "gat": GAT,
-    "mixhop": MixHop,
-    "chebyshev": ChebNet,
-    "mlp": MLP,
-    "lgcn": LGCN,
-    "geniepath": GeniePath,
-    "graphsage": GraphSAGE,
-    "fastgcn": FastGCN,
-    "asgcn": ASGCN,
-}
 _OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _DATA_FACTS = (
     "name",
@@ -239,7 +227,7 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             f"Expected {', '.join(doubled)} as a setting of its own, which names the row of a "
             f"table; found it among the options {experiment.options}."
         )
-    make = _CLASSES[experiment.model]
+    make = model_class(experiment.model)
     _expect_known(make, experiment.options)
     try:
         return make(

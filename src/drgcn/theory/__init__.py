@@ -1,7 +1,7 @@
-"""The mathematics of Section 3 and its appendices, as functions that can be checked.
+"""Theory of Section 3 and its appendices as functions on float64 matrices.
 
-Everything works on float64 matrices on the CPU. ``docs/theory.md`` has the statements and their
-proofs; ``drgcn theory`` checks every claim of the paper and says which of them hold.
+``docs/theory.md`` has the statements and their proofs; ``drgcn theory`` checks every claim of the
+paper and reports which of them hold.
 """
 
 from drgcn.theory.claims import verify

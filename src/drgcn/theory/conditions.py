@@ -1,4 +1,4 @@
-"""What the statements assume of their inputs, checked by name and with numbers."""
+"""Checks of inputs: symmetric, positive semidefinite, positive variances, dimension."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDING = 1e-10
 
 
 def symmetric(c: Tensor, name: str = "C") -> Tensor:
-    """``c`` in float64 if it lies in the space H_d of symmetric matrices, else an error."""
+    """Return ``c`` in float64, or raise unless it is a finite symmetric matrix (H_d)."""
     c = torch.as_tensor(c).detach().to(torch.float64)
     if c.dim() != 2 or c.size(0) != c.size(1) or c.size(0) == 0:
         raise CovarianceError(f"{name} must be a square matrix; found the shape {list(c.shape)}.")
@@ -36,7 +36,7 @@ def symmetric(c: Tensor, name: str = "C") -> Tensor:
 
 
 def covariance(c: Tensor, name: str = "C") -> Tensor:
-    """``c`` in float64 if it is symmetric and positive semidefinite, else an error."""
+    """Return ``c`` in float64, or raise unless it is symmetric and positive semidefinite."""
     c = symmetric(c, name)
     least = float(torch.linalg.eigvalsh(c)[0])
     if least < -_ROUNDING * float(c.abs().max()):
@@ -47,7 +47,7 @@ def covariance(c: Tensor, name: str = "C") -> Tensor:
 
 
 def positive_variances(c: Tensor, why: str) -> Tensor:
-    """``c`` itself if its diagonal is positive; ``why`` names the formula that divides by it."""
+    """Return ``c``, or raise unless its diagonal is positive; ``why`` names what divides by it."""
     variance = c.diagonal()
     if bool((variance <= 0).any()):
         where = int((variance <= 0).nonzero()[0])
@@ -59,14 +59,14 @@ def positive_variances(c: Tensor, why: str) -> Tensor:
 
 
 def at_least(d: int, least: int, why: str) -> int:
-    """``d`` itself if it is at least ``least``; ``why`` names what needs it."""
+    """Return ``d``, or raise if it is below ``least``; ``why`` names what needs it."""
     if d < least:
         raise DimensionError(f"{why} needs d >= {least}; found d = {d}.")
     return d
 
 
 def weights(s: Tensor | None, d: int) -> Tensor:
-    """The diagonal of S as a float64 vector of ``d`` entries, not all zero; ones for None."""
+    """Return the diagonal of S in float64, ``d`` finite entries not all zero; ones for None."""
     if s is None:
         return torch.ones(d, dtype=torch.float64)
     s = torch.as_tensor(s).detach().to(torch.float64)
@@ -81,14 +81,14 @@ def weights(s: Tensor | None, d: int) -> Tensor:
 
 
 def correlation(c: float) -> float:
-    """``c`` itself if it is a correlation."""
+    """Return ``c``, or raise unless it is a correlation."""
     if not -1.0 <= c <= 1.0:
         raise InputError(f"A correlation lies between -1 and 1; found {c}.")
     return float(c)
 
 
 def variance(q: float) -> float:
-    """``q`` itself if it is finite and positive."""
+    """Return ``q``, or raise unless it is finite and positive."""
     if not 0.0 < q < float("inf"):
         raise ZeroVarianceError(f"The variance q must be positive and finite; found {q}.")
     return float(q)

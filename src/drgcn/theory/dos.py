@@ -55,7 +55,7 @@ def operator_matrix(operator: Callable[[Tensor], Tensor], d: int) -> Tensor:
 
 
 def spectral_radius(operator: Callable[[Tensor], Tensor], d: int) -> float:
-    """Largest modulus of an eigenvalue: the rate at which small deviations change in the end."""
+    """Largest modulus of an eigenvalue: the final growth rate of small deviations."""
     return float(torch.linalg.eigvals(operator_matrix(operator, d)).abs().max())
 
 
@@ -91,18 +91,18 @@ class DOS:
         return matrix
 
     def multiplicities(self, d: int) -> tuple[int, int]:
-        """How often u and w are eigenvalues (Appendix H, Theorem 4), for w different from u."""
+        """Multiplicities of the eigenvalues u and w (Appendix H, Theorem 4), for w != u."""
         if self.w == self.u:
             raise InputError(f"u and w are one eigenvalue here: both are {self.u}.")
         return d, d * (d - 1) // 2
 
     @property
     def diagonalisable(self) -> bool:
-        """Whether eigenmatrices span the space: the case w = u, v != 0 is defective."""
+        """True if eigenmatrices span the space; the case w = u, v != 0 is defective."""
         return self.w != self.u or self.v == 0
 
     def nilpotent_rank(self, d: int) -> int:
-        """Rank of T - u for w = u, whose square is zero: what Appendix H leaves out."""
+        """Rank of T - u for w = u, whose square is zero; Appendix H leaves this case out."""
         if self.w != self.u:
             raise InputError(f"T - u is nilpotent for w = u only; found {self.w} and {self.u}.")
         return 0 if self.v == 0 or d == 1 else 1 if d == 2 else d
@@ -186,6 +186,11 @@ def decompose(c: Tensor) -> Parts:
     return Parts(c - inner, along, light, inner - along - light)
 
 
+def _mirrored(c: Tensor) -> Tensor:
+    """Symmetric to the last bit, so that parts can be decomposed again."""
+    return (c + c.T) / 2
+
+
 def diagonal_weights(c: Tensor) -> Tensor:
     r"""The :math:`\delta` of the part in :math:`V_L`: sums to zero; zero for d = 2."""
     d = c.size(0)
@@ -224,8 +229,3 @@ def relative_g_component(c: Tensor, s: Tensor) -> float:
             f"K divides by <C, G>; found {before:.3g}: all dimensions are equal up to constants."
         )
     return g_component(s[:, None] * c * s) / (before * float(s.square().mean()))
-
-
-def _mirrored(c: Tensor) -> Tensor:
-    """Symmetric to the last bit, so that parts can be decomposed again."""
-    return (c + c.T) / 2

@@ -26,7 +26,7 @@ Kind = Literal["bsb1", "zero", "line", "diverges"]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """What the recursion tends to: one BSB1 matrix, zero, a point that depends on the start.
+    """Limit of the recursion: a BSB1 matrix, zero, a point that depends on the start, or none.
 
     Args:
         kind (str): ``"bsb1"``, ``"zero"``, ``"line"`` (every q is fixed) or ``"diverges"``.
@@ -65,6 +65,22 @@ def feature_fixed_point(
     """
     share = 0.5 - centred / (2 * math.pi)
     return _limit(weight_variance, bias_variance, share=share, c=0.0)
+
+
+def _limit(weight_variance: float, bias_variance: float, *, share: float, c: float) -> FixedPoint:
+    if not 0 <= weight_variance < math.inf or not 0 <= bias_variance < math.inf:
+        raise InputError(
+            "The variances of weights and biases must be finite and not negative; "
+            f"found {weight_variance} and {bias_variance}."
+        )
+    slope = weight_variance * share
+    if slope < 1:
+        if bias_variance == 0:
+            return FixedPoint("zero", 0.0, None)
+        return FixedPoint("bsb1", bias_variance / (1 - slope), c)
+    if slope == 1 and bias_variance == 0:
+        return FixedPoint("line", None, c)
+    return FixedPoint("diverges", None, c)
 
 
 def layer_covariance(
@@ -115,22 +131,6 @@ def iterate_samples(
     for _ in range(layers):
         c = weight_variance * second_moment(c, activation) + bias_variance
     return c
-
-
-def _limit(weight_variance: float, bias_variance: float, *, share: float, c: float) -> FixedPoint:
-    if not 0 <= weight_variance < math.inf or not 0 <= bias_variance < math.inf:
-        raise InputError(
-            "The variances of weights and biases must be finite and not negative; "
-            f"found {weight_variance} and {bias_variance}."
-        )
-    slope = weight_variance * share
-    if slope < 1:
-        if bias_variance == 0:
-            return FixedPoint("zero", 0.0, None)
-        return FixedPoint("bsb1", bias_variance / (1 - slope), c)
-    if slope == 1 and bias_variance == 0:
-        return FixedPoint("line", None, c)
-    return FixedPoint("diverges", None, c)
 
 
 def deviations(deviation: Tensor, layers: int, activation: Activation = RELU) -> list[Parts]:

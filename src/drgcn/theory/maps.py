@@ -15,6 +15,9 @@ from drgcn.theory.conditions import variance as positive
 from drgcn.theory.dos import DOS
 from drgcn.theory.quadrature import pair_expectation
 
+# Angles to -1 below which sin e - e cos e is summed as a series: the difference loses e^-2.
+_SERIES = 0.1
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -66,10 +69,6 @@ RELU = Activation("ReLU", torch.relu, 0.0)
 IDENTITY = Activation("identity", lambda x: x, 1.0)
 TANH = Activation("tanh", torch.tanh)
 ELU = Activation("ELU", lambda x: torch.where(x > 0, x, torch.expm1(x.clamp(max=0.0))))
-
-
-# Angles to -1 below which sin e - e cos e is summed as a series: the difference loses e^-2.
-_SERIES = 0.1
 
 
 def second_moment(c: Tensor, activation: Activation = RELU, s: Tensor | None = None) -> Tensor:

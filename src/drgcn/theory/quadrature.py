@@ -14,6 +14,8 @@ from drgcn.theory.conditions import at_least
 
 # Beyond ten standard deviations the density is below 1e-22.
 _REACH = 10.0
+# cos(angle) ** n is below 1e-18 beyond nine standard deviations 1 / sqrt(n).
+_SPHERE_REACH = 9.2
 _NODES = 80
 _CHUNK = 128
 
@@ -21,7 +23,7 @@ _CHUNK = 128
 def pair_expectation(
     f: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, c: Tensor
 ) -> Tensor:
-    r"""Computes :math:`\mathbb{E} f(x, y)` with :math:`(x, y) \sim N(0, (a, c; c, b))`.
+    r"""Return :math:`\mathbb{E} f(x, y)` with :math:`(x, y) \sim N(0, (a, c; c, b))`.
 
     Gauss-Legendre panels end where :math:`x = 0` and, for each :math:`x`, where :math:`y = 0`,
     so that a kink of the activation of Eq. 8 lies on a border and costs no accuracy.
@@ -77,12 +79,8 @@ def _density(x: Tensor) -> Tensor:
     return torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)
 
 
-# cos(angle) ** n is below 1e-18 beyond nine standard deviations 1 / sqrt(n).
-_SPHERE_REACH = 9.2
-
-
 def sphere_expectation(f: Callable[[Tensor, Tensor], Tensor], d: int) -> float:
-    r"""Computes :math:`\mathbb{E} f(z_1, z_2)` for :math:`\mathbf{z}` uniform on a sphere.
+    r"""Return :math:`\mathbb{E} f(z_1, z_2)` for :math:`\mathbf{z}` uniform on a sphere.
 
     The sphere has radius :math:`\sqrt{d}` in :math:`\{\sum_i z_i = 0\}`: the law of
     :math:`\sqrt{d} G\mathbf{h} / \|G\mathbf{h}\|` of Eq. 15 at every BSB1 covariance. With

@@ -1,4 +1,4 @@
-"""Checkpoints that are either whole or absent."""
+"""Checkpoints of training: saved whole or not at all, loaded, cleared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drgcn.errors import DrgcnWarning, InputError
 def save_checkpoint(
     path: Path, tensors: dict[str, Tensor], seconds: float, fingerprint: str = ""
 ) -> None:
-    """Writes beside the old checkpoint, then takes its place in one step."""
+    """Write a checkpoint that takes the place of the old one in one step."""
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
     with replacing(path) as partial:
@@ -25,7 +25,7 @@ def save_checkpoint(
 
 
 def clear_checkpoint(path: Path) -> None:
-    """Removes the checkpoints of a pass, once its results are safe elsewhere."""
+    """Remove the checkpoints of a pass, once its results are stored elsewhere."""
     block = re.compile(rf"\.?{re.escape(path.name)}\.[0-9a-f]{{8}}(\.\d+\.partial)?")
     for saved in path.parent.iterdir() if path.parent.is_dir() else ():
         if block.fullmatch(saved.name):
@@ -33,7 +33,7 @@ def clear_checkpoint(path: Path) -> None:
 
 
 def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor], float] | None:
-    """The tensors, and the seconds spent on them so far; nothing if the file is damaged."""
+    """Return the tensors and the seconds spent so far; ``None`` if the file is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

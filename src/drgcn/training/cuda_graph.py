@@ -1,22 +1,23 @@
-"""A function of the device that is recorded once and replayed from then on."""
+"""CUDA graphs: record a function of the device once, then replay it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 import torch
 
-_WARM_UP = 2
+_WARM_UP: Final = 2
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Recorded:
-    """Runs a function as it is at first, then records it as a CUDA graph, then replays that.
+    """A function that is run a few times, then recorded as a CUDA graph and replayed.
 
-    The function must change tensors in place and give nothing back. One that cannot be recorded
-    goes on as it is.
+    The function must change tensors in place and return nothing. One that cannot be recorded is
+    called as it is.
     """
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -26,7 +27,7 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """The function, once more."""
+        """Run the function once, or replay its recording."""
         if self.graph is None and self.recordable and self.calls >= _WARM_UP:
             self._record()  # which does not run it
         self.calls += 1
@@ -50,7 +51,7 @@ class Recorded:
             with torch.cuda.graph(graph):
                 self.function()
         except RuntimeError as error:
-            log.warning("This model cannot be recorded as a CUDA graph (%s).", error)
+            _log.warning("This model cannot be recorded as a CUDA graph (%s).", error)
             self.recordable = False
             torch.cuda.synchronize()
         else:

@@ -1,9 +1,9 @@
-"""Random numbers that belong to a seed, for any module that asks torch for them."""
+"""Dropout and uniform numbers drawn from a seed's own key, for any module that uses torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from drgcn.kernels import triton_available
 from drgcn.streams import call_key, random_16bit, random_uniform
 
-LEVELS = 1 << 16
+LEVELS: Final = 1 << 16
 
 if triton_available():
     from drgcn.kernels.dropout import hashed_factors as _hashed_factors
@@ -22,13 +22,13 @@ else:
 
 
 def dropout_factors(key: Tensor, count: int, p: float, dtype: torch.dtype) -> Tensor:
-    """``count`` factors drawn from a key; the same on every device.
+    """Draw ``count`` dropout factors from a key; they are the same on every device.
 
     Under :func:`torch.vmap` over keys, every lane draws its own.
 
     Args:
         key: 64-bit integer.
-        count: How many.
+        count: Number of factors.
         p: Share that becomes zero, rounded to ``1 / 65536``; the others are scaled by the rounded
             rate, so that expectations are exact.
         dtype: Data type of the factors.
@@ -55,7 +55,7 @@ class _Factors(torch.autograd.Function):
 
 
 class SeededRandomness(TorchFunctionMode):
-    """While active, ``F.dropout``, ``nn.Dropout`` and ``torch.rand`` draw from the hash of a key.
+    """Context in which ``F.dropout``, ``nn.Dropout`` and ``torch.rand`` draw from a key's hash.
 
     A draw depends on the key and on how many came before in this context, so the modules
     themselves stay plain: PyG's attention dropout, say, or a sampler, need no change.
@@ -76,11 +76,11 @@ class SeededRandomness(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Replaces dropout and uniform numbers, and lets everything else pass."""
+        """Replace dropout and uniform numbers, and pass everything else on."""
         kwargs = kwargs or {}
         if func is F.dropout:
             return self._dropout(*args, **kwargs)
-        # Whoever brings a generator or the memory wants that very one.
+        # A caller who gives a generator or the memory wants that one used.
         own = any(kwargs.get(name) is not None for name in ("generator", "out"))
         if func is torch.rand and not own:
             return self._rand(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Copies of one model, one per seed, that run as one."""
+"""Models of many seeds, stacked along a first axis and run as one by ``torch.vmap``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ModelStack:
         make_model: Builds the model; its initialisation draws from torch's generator, which
             is set from each seed in turn.
         seeds: One model is built for each.
-        inputs: What the models will be called with; lazy parameters take their shapes from it.
-        device: Where they run.
+        inputs: Arguments of the models; lazy parameters take their shapes from them.
+        device: Device that they run on.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ModelStack:
                 "Expected make_model to build a new model at every call; it returned one twice."
             )
         self.seeds = tuple(seeds)
-        # Functional calls leave their marks on a module's buffers; the stack keeps its own.
+        # Functional calls change a module's buffers; the stack keeps its own.
         self.template = copy.deepcopy(models[0])
         parameters, buffers = torch.func.stack_module_state(models)
         self.parameters: dict[str, Tensor] = {
@@ -49,8 +49,8 @@ class ModelStack:
         self.buffers: dict[str, Tensor] = buffers
 
     def __call__(self, inputs: tuple[Any, ...], keys: Tensor | None = None) -> Tensor:
-        """Outputs of all models ``[seeds, ...]``: training mode with ``keys`` for their random
-        numbers ``[seeds]``, evaluation mode without."""
+        """Return outputs of all models ``[seeds, ...]``: in training mode with ``keys`` for their
+        random numbers ``[seeds]``, in evaluation mode without."""
         self.template.train(keys is not None)
         if keys is None:
             return torch.vmap(lambda p, b: self._forward(p, b, inputs))(*self._lanes())
@@ -66,8 +66,8 @@ class ModelStack:
     def sampled(
         self, batches: Tensor, inputs: tuple[Any, ...], keys: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Scores ``[seeds, batch, ...]`` of each seed's own batch ``[seeds, batch]``, estimated
-        from samples, and what each adds to its loss ``[seeds]``."""
+        """Return scores ``[seeds, batch, ...]`` of each seed's own batch ``[seeds, batch]``,
+        estimated from samples, and a term ``[seeds]`` to add to each loss."""
         self.template.train()
         view = _Method(self.template, "sampled")
 
@@ -80,25 +80,25 @@ class ModelStack:
         return torch.vmap(run, randomness="different")(*self._lanes(), keys, batches)
 
     def penalty(self, weight_decay: float) -> Tensor | None:
-        """The models' own regularisers ``[seeds]``, if they have one."""
+        """Return the models' own regularisers ``[seeds]``, if they have one."""
         if not hasattr(self.template, "penalty"):
             return None
         view = _Method(self.template, "penalty")
         return torch.vmap(lambda p, b: view.call(p, b, (weight_decay,)))(*self._lanes())
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters and buffers by name, stacked; the tensors themselves, not copies."""
+        """Return parameters and buffers by name, stacked; the tensors themselves, not copies."""
         return {**self.parameters, **self.buffers}
 
     def regularized_names(self) -> set[str]:
-        """Names of the parameters under L2: all, unless the model says otherwise."""
+        """Return the names of the parameters under L2: all, unless the model names its own."""
         chosen = getattr(self.template, "regularized_parameters", self.template.parameters)
         identities = {id(parameter) for parameter in chosen()}
         named = self.template.named_parameters()
         return {name for name, parameter in named if id(parameter) in identities}
 
     def model(self, index: int) -> torch.nn.Module:
-        """An ordinary module with the present weights of one seed."""
+        """Return an ordinary module with the present weights of one seed."""
         model = copy.deepcopy(self.template).eval()
         state = model.state_dict()
         model.load_state_dict({k: v[index] for k, v in self.state().items() if k in state})
@@ -126,7 +126,7 @@ class ModelStack:
 
 
 class _Method(torch.nn.Module):
-    """A model seen through another of its methods: functional calls know ``forward`` alone."""
+    """A model whose ``forward`` is another of its methods, for functional calls."""
 
     def __init__(self, model: torch.nn.Module, name: str) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class _Method(torch.nn.Module):
         buffers: dict[str, Tensor],
         arguments: tuple[Any, ...],
     ) -> Any:
-        """The method with other parameters and buffers than the model's own."""
+        """Call the method with other parameters and buffers than the model's own."""
         state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
         return torch.func.functional_call(self, state, arguments)
 

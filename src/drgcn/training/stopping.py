@@ -1,4 +1,4 @@
-"""When a seed stops and which of its epochs is tested: explicit rules, one verdict per seed.
+"""Stopping rules: when a seed stops training, and which of its epochs is tested.
 
 A rule sees the validation loss and accuracy of all seeds after every epoch, as tensors
 ``[seeds]``, and answers with tensors, so that an epoch never waits for the host.
@@ -17,24 +17,24 @@ Watch = Literal["both", "accuracy", "loss"]
 
 
 class StoppingRule(Protocol):
-    """Decides, per seed, whether to keep the present weights and whether to stop."""
+    """A rule that decides, per seed, whether to keep the present weights and whether to stop."""
 
     @property
     def penalized_loss(self) -> bool:
-        """Whether the validation loss this rule looks at includes the L2 term."""
+        """True if the validation loss that this rule sees includes the L2 term."""
 
     def start(self, seeds: int, device: torch.device) -> State:
-        """The state before the first epoch."""
+        """Return the state before the first epoch."""
 
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Takes in one epoch (counted from 1) in place; returns the masks (keep, stop)."""
+        """Update the state by one epoch (counted from 1); return the masks (keep, stop)."""
 
 
 @dataclass(frozen=True)
 class BestValidation:
-    """Keeps the first epoch of the highest validation accuracy, within the whole budget or until
+    """Keep the first epoch of the highest validation accuracy, within the whole budget or until
     ``patience`` epochs in a row brought nothing better."""
 
     # NOTE[PAPER] "the model that performs best within 800 training epochs on the validation
@@ -44,7 +44,7 @@ class BestValidation:
     penalized_loss: bool = False
 
     def start(self, seeds: int, device: torch.device) -> State:
-        """The state before the first epoch."""
+        """Return the state before the first epoch."""
         return {
             "best": torch.full((seeds,), -1.0, device=device),
             "waited": torch.zeros(seeds, dtype=torch.int64, device=device),
@@ -53,7 +53,7 @@ class BestValidation:
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Keeps strict improvements; stops when patience is at an end."""
+        """Keep strict improvements; stop when patience is at an end."""
         keep = accuracy > state["best"]
         state["best"].copy_(torch.maximum(state["best"], accuracy))
         state["waited"].copy_(torch.where(keep, 0, state["waited"] + 1))
@@ -71,13 +71,13 @@ class RisingLoss:
     penalized_loss: bool = True
 
     def start(self, seeds: int, device: torch.device) -> State:
-        """The state before the first epoch."""
+        """Return the state before the first epoch."""
         return {"losses": torch.zeros(self.window, seeds, device=device)}
 
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Keeps every epoch; stops on a rise after the window is full."""
+        """Keep every epoch; stop on a rise after the window is full."""
         # Kipf counts epochs from 0, asks for epoch > window, and compares with the mean of
         # the ``window`` losses before the present one.
         stop = (epoch - 1 > self.window) & (loss > state["losses"].mean(0))
@@ -106,7 +106,7 @@ class Patience:
             )
 
     def start(self, seeds: int, device: torch.device) -> State:
-        """The state before the first epoch."""
+        """Return the state before the first epoch."""
         return {
             "accuracy": torch.zeros(seeds, device=device),
             "loss": torch.full((seeds,), torch.inf, device=device),
@@ -116,7 +116,7 @@ class Patience:
     def update(
         self, state: State, epoch: Tensor, loss: Tensor, accuracy: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Keeps epochs best in all that is watched; stops after ``patience`` best in none."""
+        """Keep epochs best in all that is watched; stop after ``patience`` best in none."""
         accurate, low = accuracy >= state["accuracy"], loss <= state["loss"]
         state["accuracy"].copy_(torch.maximum(state["accuracy"], accuracy))
         state["loss"].copy_(torch.minimum(state["loss"], loss))

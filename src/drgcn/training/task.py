@@ -1,4 +1,4 @@
-"""A task: what is trained on, validated on and tested on, with its loss and score."""
+"""Tasks: training, validation and test parts of a dataset, with loss and metric."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from torch_geometric.utils import subgraph
 from drgcn.errors import InputError
 from drgcn.streams import random_uniform, step_key
 
+# Makes the arguments of a model from a graph.
+Prepare = Callable[[Data], tuple[Any, ...]]
+# Graphs that the parts of an inductive task see, see :func:`drgcn.fit`.
+Inductive = Literal["train", "apart"]
+
 
 class Objective(Protocol):
-    """What a model learns, and by what it is chosen and judged."""
+    """Loss that a model minimises, and metric by which it is chosen and tested."""
 
     metric: str
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``; labels are shared by all
-        seeds, or each has its own along a first axis."""
+        """Return the mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``.
+
+        Labels are shared by all seeds, or each has its own along a first axis.
+        """
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The metric ``[seeds]``, between 0 and 1."""
+        """Return the metric ``[seeds]``, between 0 and 1."""
 
 
 class SingleLabel:
@@ -36,7 +43,7 @@ class SingleLabel:
     metric = "accuracy"
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Mean softmax cross-entropy."""
+        """Return the mean softmax cross-entropy."""
         seeds, nodes, classes = scores.shape
         if not labels.is_cuda and int(labels.max()) >= classes:
             raise InputError(
@@ -49,7 +56,7 @@ class SingleLabel:
         return loss.view(seeds, nodes).mean(1)
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Share of right predictions."""
+        """Return the share of right predictions."""
         right = (scores.argmax(-1) == labels).sum(1)
         return right.to(torch.float32) / labels.numel()
 
@@ -60,7 +67,7 @@ class MultiLabel:
     metric = "micro-F1"
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Mean sigmoid cross-entropy over nodes and classes."""
+        """Return the mean sigmoid cross-entropy over nodes and classes."""
         if scores.shape[1:] != labels.shape[-2:]:
             raise InputError(
                 f"Expected a model with {labels.size(-1)} outputs, one per label; "
@@ -71,7 +78,7 @@ class MultiLabel:
         return loss.mean((1, 2))
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """F1 of all decisions pooled, at the threshold one half; 1 if there is none to make."""
+        """Return F1 of all decisions pooled, at the threshold one half; 1 without positives."""
         found, wanted = scores > 0, labels > 0.5
         right = (found & wanted).sum((1, 2))
         asked = found.sum((1, 2)) + wanted.sum()
@@ -79,22 +86,18 @@ class MultiLabel:
 
 
 def objective_for(labels: Tensor) -> Objective:
-    """Single-label for class numbers ``[nodes]``, multi-label for a table of zeros and ones."""
+    """Return the objective for class numbers ``[nodes]`` or a table of zeros and ones."""
     return SingleLabel() if labels.dim() == 1 else MultiLabel()
 
 
 def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
-    """``weight_decay / 2`` times the squared norm, per seed, of stacked parameters."""
+    """Return ``weight_decay / 2`` times the squared norm, per seed, of stacked parameters."""
     return 0.5 * weight_decay * sum(p.flatten(1).square().sum(1) for p in parameters)
-
-
-Prepare = Callable[[Data], tuple[Any, ...]]
-Inductive = Literal["train", "apart"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One forward pass: what goes in, and which of the nodes that come out are looked at."""
+    """One forward pass: its arguments, the nodes that are scored, and their labels."""
 
     inputs: tuple[Any, ...]
     nodes: Tensor
@@ -103,7 +106,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Task:
-    """The parts of a dataset.
+    """Training, validation and test parts of a dataset.
 
     With masks on one graph, all parts see that graph (transductive), unless training is to see
     the training nodes alone (inductive). If ``data.graph`` says which of several graphs each node
@@ -113,10 +116,10 @@ class Task:
     Attributes:
         train: One part for every step of an epoch, in order.
         val: Decides which epoch is kept.
-        test: Looked at once.
+        test: Scored once, at the end.
         objective: Loss and metric.
-        batches: How the nodes of the one training part are shared out over steps; ``None`` if
-            every step takes a whole part.
+        batches: Batches of the nodes of the one training part; ``None`` if every step takes a
+            whole part.
     """
 
     train: tuple[Part, ...]
@@ -137,14 +140,14 @@ class Task:
         inductive: Inductive | None = None,
         batch_size: int | None = None,
     ) -> Task:
-        """Cuts ``data`` into parts, each prepared once.
+        """Cut ``data`` into parts, each prepared once.
 
         Args:
             data: A graph with ``y`` and three masks; ``graph`` [nodes] if it is several.
             prepare: Makes the arguments of the model's ``forward``.
-            device: Where the parts are put.
+            device: Device of the parts.
             graphs_per_step: Training graphs in each step. (default: all)
-            prepare_training: Makes what the training steps take, if that is something else.
+            prepare_training: Makes the arguments of training steps, if they are others.
             inductive: ``"train"``: training sees the training nodes and the edges between them,
                 evaluation the whole graph; ``"apart"``: evaluation sees the training nodes and
                 those it looks at. (default: every part sees the whole graph)
@@ -217,7 +220,7 @@ class Task:
 
 
 def visible(data: Data, part: str, inductive: Inductive) -> Data:
-    """The graph that one part of an inductive task sees, with its own masks."""
+    """Return the graph that one part of an inductive task sees, with its own masks."""
     if part != "train" and inductive == "train":
         return data
     kept = (data.train_mask | data[f"{part}_mask"]).nonzero().flatten()
@@ -231,7 +234,7 @@ def tested_inputs(
     device: torch.device,
     inductive: Inductive | None = None,  # noqa: PT028 - no test, but by its name
 ) -> tuple[Any, ...]:
-    """What a model is tested on: the one graph, or the graphs of the test nodes."""
+    """Return the arguments of the test pass: the one graph, or the graphs of the test nodes."""
     graph = data.get("graph")
     if graph is not None:
         data, _ = _select(data, graph[data.test_mask].unique())
@@ -241,14 +244,14 @@ def tested_inputs(
 
 
 def _select(data: Data, graphs: Tensor) -> tuple[Data, Tensor]:
-    """Some of the graphs of a union as a batch of their own, and the nodes that were kept."""
+    """Return some graphs of a union as a batch of their own, and the nodes that were kept."""
     kept = torch.isin(data.graph, graphs).nonzero().flatten()
     batch = torch.searchsorted(graphs, data.graph[kept])
     return Data(**_induced(data, kept), batch=batch), kept
 
 
 def _induced(data: Data, kept: Tensor) -> dict[str, Tensor]:
-    """Features, labels and inner edges of some nodes."""
+    """Return features, labels and inner edges of some nodes."""
     edge_index, _ = subgraph(kept, data.edge_index, relabel_nodes=True, num_nodes=data.num_nodes)
     x = data.x.to_dense()[kept] if data.x.layout != torch.strided else data.x[kept]
     return {"x": x, "edge_index": edge_index, "y": data.y[kept]}
@@ -268,21 +271,21 @@ def _nodes(data: Data, part: str) -> Tensor:
 
 
 def _prepared(prepare: Prepare, data: Data, device: torch.device) -> tuple[Any, ...]:
-    """What a model takes, made where it will be used: a GPU sorts edges in no time."""
-    there = copy.copy(data).to(device)  # PyG moves in place
-    return tuple(v.to(device) if hasattr(v, "to") else v for v in prepare(there))
+    """Prepare a model's arguments on the device that will use them, as a GPU sorts edges fast."""
+    moved = copy.copy(data).to(device)  # PyG moves in place
+    return tuple(v.to(device) if hasattr(v, "to") else v for v in prepare(moved))
 
 
 @dataclass(frozen=True)
 class MiniBatches:
     """Batches of equal size, shuffled anew for every seed and epoch.
 
-    What is left over after the last whole batch has no turn in that epoch, as in the code bases
+    Nodes left over after the last whole batch are not used in that epoch, as in the code bases
     of FastGCN and AS-GCN; fewer nodes than one batch are one batch.
 
     Attributes:
-        nodes: How many nodes there are to train on.
-        batch_size: Nodes in each step, if there are as many.
+        nodes: Number of nodes to train on.
+        batch_size: Nodes in each step, if there are that many.
     """
 
     nodes: int
@@ -290,16 +293,16 @@ class MiniBatches:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """Number of steps of an epoch."""
         return max(self.nodes // self.batch_size, 1)
 
     @property
     def used_per_step(self) -> int:
-        """Nodes in each step."""
+        """Number of nodes in each step."""
         return min(self.batch_size, self.nodes)
 
     def order(self, keys: Tensor, epoch: Tensor) -> Tensor:
-        """The places of the nodes in each step ``[steps, seeds, batch]``, from one key per
+        """Draw the places of the nodes in each step ``[steps, seeds, batch]``, from one key per
         seed."""
         numbers = random_uniform(step_key(keys, epoch), self.nodes, torch.float64)
         used = min(self.steps * self.batch_size, self.nodes)

@@ -1,4 +1,4 @@
-"""K of every Dr block of a model while it trains, in a training loop of your own."""
+"""Stability tracker: K and gate saturation of every Dr block in a training loop of your own."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from torch import Tensor
 
 from drgcn.errors import InputError, NonFiniteError, UndefinedStability
 from drgcn.insertion import reweighting_blocks
-from drgcn.nn.base import LayerInput
+from drgcn.nn.base import Features, LayerInput
 from drgcn.nn.graph import NodeGroups
-from drgcn.nn.products import Features
 from drgcn.nn.sparse import SparseMatrix
 from drgcn.stability import gate_saturation, stability_k
 
 
 @dataclass(frozen=True)
 class BlockState:
-    """One block at one moment.
+    """K and saturation of one block after one epoch.
 
     Attributes:
-        epoch: Which call of :meth:`StabilityTracker.record`, from 1.
+        epoch: Number of the call of :meth:`StabilityTracker.record`, from 1.
         block: Name of the block in the model.
         k: Stability measure; the mean over graphs where there are several, ``None`` where it is
             undefined.
@@ -77,25 +76,25 @@ class StabilityTracker:
 
     @torch.no_grad()
     def record(self, *args: Any, **kwargs: Any) -> list[BlockState]:
-        """Runs the model once on its own arguments and returns what was recorded."""
+        """Run the model once on these arguments and return the states of its blocks."""
         found: list[BlockState] = []
         epoch = self.epochs + 1
 
-        def noted(name: str, x: Any, s: Tensor, batch: Tensor | None) -> None:
+        def add(name: str, x: Any, s: Tensor, batch: Tensor | None) -> None:
             found.append(BlockState(epoch, name, graph_stability(x, s, batch), gate_saturation(s)))
 
         def hook(name: str) -> Any:
-            def after(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
+            def record_block(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
                 if isinstance(module, LayerInput):
                     groups = kwargs.get("groups", args[1] if len(args) > 1 else None)
                     graph = groups.graph if isinstance(groups, NodeGroups) else groups
-                    noted(name, out[0], out[1], graph)
+                    add(name, out[0], out[1], graph)
                 else:
                     s = module.vector(*args, **kwargs)  # type: ignore[operator]
                     batch = kwargs.get("batch", args[2] if len(args) > 2 else None)
-                    noted(name, args[0] if args else kwargs["x"], s, batch)
+                    add(name, args[0] if args else kwargs["x"], s, batch)
 
-            return after
+            return record_block
 
         training = [module for module in self.model.modules() if module.training]
         handles = [
@@ -115,10 +114,10 @@ class StabilityTracker:
 
 
 def graph_stability(x: Features, s: Tensor, graph: Tensor | None = None) -> float | None:
-    """K of features ``x`` for a vector ``s`` ``[d]``, or for one of each graph ``[graphs, d]``.
+    """Return K of features ``x`` for a vector ``s``, ``[d]`` or one a graph ``[graphs, d]``.
 
-    With several graphs, the mean over those where K is defined; ``None`` where it nowhere is, as
-    for a layer all of whose inputs have died, or grown beyond all numbers.
+    With several graphs this is the mean over those where K is defined; it is ``None`` where there
+    is no such graph, as for a layer whose inputs are all zero or not finite.
     """
     x = x.to_csr() if isinstance(x, SparseMatrix) else x
     if s.dim() == 1:

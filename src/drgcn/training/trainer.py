@@ -1,4 +1,4 @@
-"""Epochs of all seeds at once: one step, the state of a pass, the loop with its checkpoints."""
+"""Training of all seeds at once: steps, epochs, the loop over them and its checkpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -20,26 +20,29 @@ from drgcn.training.stack import ModelStack
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.task import Task, l2_penalty
 
+CURVES: Final = ("train_loss", "val_loss", "val_accuracy")
+# Seconds between two reports of progress.
+_REPORT_EVERY: Final = 0.2
+# Epochs between two reads of a CUDA device, a fraction of a second.
+_STRIDE: Final = 20
+
 
 @dataclass(frozen=True)
 class StepwiseDecay:
-    """Takes the same share of the initial learning rate off every so many epochs.
+    """Learning-rate schedule that takes off the same share of the initial rate every few epochs.
 
     Args:
         every: Epochs between two cuts.
-        share: What each takes off.
+        share: Share that each cut takes off.
     """
 
     every: int
     share: float = 0.01
 
     def factor(self, epoch: Tensor) -> Tensor:
-        """What the initial learning rate is multiplied by in an epoch, counted from 1."""
+        """Return the factor of the initial learning rate in an epoch, counted from 1."""
         cuts = (epoch - 1) // self.every
         return (1 - self.share * cuts).clamp(min=0.0)
-
-
-CURVES = ("train_loss", "val_loss", "val_accuracy")
 
 
 class Trainer:
@@ -49,14 +52,14 @@ class Trainer:
 
     Args:
         stack: The models.
-        task: What they learn.
-        rule: When to keep weights and when to stop.
+        task: The task that they learn.
+        rule: Decides when to keep weights and when to stop.
         epochs: The budget.
         optimizer: An optimiser class that works elementwise, as torch's own do.
         lr: Learning rate.
         weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
             models' own penalty.
-        schedule: How the learning rate changes; constant if not given.
+        schedule: Changes the learning rate; constant if not given.
     """
 
     def __init__(
@@ -111,14 +114,14 @@ class Trainer:
         self.rule_state = rule.start(seeds, device)
 
     def run_epoch(self) -> None:
-        """Trains every seed for one epoch and takes in what the validation nodes say."""
+        """Train every seed for one epoch, validate, and keep or stop as the rule says."""
         for phase, times in self.phases:
             for _ in range(times):
                 phase()
 
     @property
     def phases(self) -> tuple[tuple[Callable[[], None], int], ...]:
-        """What an epoch consists of, in order, and how often each; no two are the same."""
+        """Phases of an epoch, in order, each with the number of times it is run."""
         if self.task.batches is not None:
             steps = (self.train_on_batch, self.task.batches.steps)
         else:
@@ -126,7 +129,7 @@ class Trainer:
         return (self.begin_epoch, 1), steps, (self.end_epoch, 1)
 
     def begin_epoch(self) -> None:
-        """Counts the epoch, sets its learning rate, and shuffles its batches."""
+        """Count the epoch, set its learning rate, and shuffle its batches."""
         self.epoch += 1
         self.loss_sum.zero_()
         if self.schedule is not None:
@@ -136,24 +139,24 @@ class Trainer:
             self.order.copy_(self.task.batches.order(self.batch_keys, self.epoch))
 
     def train_on_parts(self) -> None:
-        """One step for every training part."""
+        """Make one step for every training part."""
         for part in self.task.train:
             scores = self.stack(part.inputs, self._next_keys())
             loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
             self._descend(loss, self.stack.penalty(self.weight_decay))
 
     def train_on_batch(self) -> None:
-        """One step on the next batch."""
+        """Make one step on the next batch."""
         (part,) = self.task.train
-        turn = self.step % len(self.order)
-        places = self.order.index_select(0, turn[None])[0]
+        number = self.step % len(self.order)
+        places = self.order.index_select(0, number[None])[0]
         scores, extra = self.stack.sampled(part.nodes[places], part.inputs, self._next_keys())
         loss = self.task.objective.loss(scores, part.labels[places])
         penalty = self.stack.penalty(self.weight_decay)
         self._descend(loss, extra if penalty is None else extra + penalty)
 
     def end_epoch(self) -> None:
-        """Looks at the validation nodes, and keeps or stops what the rule says."""
+        """Score the validation nodes, and keep or stop as the rule says."""
         batches = self.task.batches
         train_loss = self.loss_sum / (len(self.task.train) if batches is None else batches.steps)
         val_loss, val_accuracy = self._validate()
@@ -167,18 +170,18 @@ class Trainer:
         self.curves.index_copy_(0, self.epoch[None] - 1, point[None])
 
     def curve(self, name: str) -> Tensor:
-        """One of :data:`CURVES` ``[epochs, seeds]``; zero from the present epoch on."""
+        """Return one of :data:`CURVES` ``[epochs, seeds]``; zero after the present epoch."""
         return self.curves[:, CURVES.index(name)]
 
     def _keep_weights(self, keep: Tensor) -> None:
         if not keep.is_cuda and not bool(keep.any()):
-            return  # the host knows at no cost; a device would have to be waited for
+            return  # on a device the check would wait for it
         for name, value in self.stack.state().items():
             mask = keep.view(-1, *[1] * (value.dim() - 1))
             torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
     def _next_keys(self) -> Tensor:
-        """The keys of the next step's random numbers."""
+        """Return the keys of the next step's random numbers."""
         self.step += 1
         return step_key(self.draw_keys, self.step)
 
@@ -208,7 +211,7 @@ class Trainer:
 
 
 def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
-    """The state between two epochs, by name."""
+    """Return the state between two epochs, by name."""
     found = {
         "epoch": trainer.epoch,
         "step": trainer.step,
@@ -231,7 +234,7 @@ def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
-    """Goes back to the state that :func:`state_tensors` gave."""
+    """Restore a state that :func:`state_tensors` returned."""
     for name, value in tensors.items():
         if name.startswith("optimizer/"):
             _, key, parameter = name.split("/", 2)
@@ -242,15 +245,12 @@ def restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
         own[name].copy_(value)
 
 
-_REPORT_EVERY = 0.2  # seconds
-
-
 @dataclass(frozen=True)
 class Progress:
-    """Where a pass stands; loss and accuracy are means over the seeds still training.
+    """Progress of a pass; loss and accuracy are means over the seeds still training.
 
-    ``seeds_at_once`` of the ``seeds`` in all are trained now: the rest wait, on a GPU for want
-    of memory.
+    ``seeds_at_once`` of all ``seeds`` are trained now; the others wait, on a GPU for lack of
+    memory.
     """
 
     epochs_done: int
@@ -262,16 +262,16 @@ class Progress:
 
 
 class EpochLoop:
-    """Trains block after block of seeds.
+    """Training of one block of seeds after another.
 
     Args:
         epochs: Budget of each block.
-        blocks: How many blocks there will be.
-        seeds: How many seeds were asked for.
+        blocks: Number of blocks.
+        seeds: Number of seeds asked for.
         progress: Called a few times a second.
-        checkpoint: Where to save the state, one file per block.
+        checkpoint: Path to save the state at, one file per block.
         checkpoint_every: Seconds between two saves.
-        fingerprint: What a checkpoint must have been saved with to be used.
+        fingerprint: Fingerprint of the run; checkpoints of another are refused.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class EpochLoop:
         self.reported = 0.0
 
     def run(self, trainer: Trainer) -> float:
-        """Trains one block to its end; returns the seconds it took, over all attempts."""
+        """Train one block to its end; return the seconds it took, over all attempts."""
         path = self._path(trainer)
         found = load_checkpoint(path, self.fingerprint) if path and path.exists() else None
         spent = 0.0
@@ -305,8 +305,8 @@ class EpochLoop:
         if trainer.epoch.is_cuda:
             torch.cuda.synchronize()
         seconds = spent + time.perf_counter() - start
-        # Only between epochs: a state caught in the middle of one would not go on to the same
-        # numbers. So an interruption goes back to the last checkpoint.
+        # States are saved only between epochs: resumed from the middle of one, training would
+        # not come to the same numbers. So an interruption goes back to the last checkpoint.
         if path is not None:
             save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
         self.finished += 1
@@ -317,7 +317,7 @@ class EpochLoop:
         start = saved = time.perf_counter()
         epoch = int(trainer.epoch)
         while epoch < self.epochs and bool(trainer.active.any()):
-            # Reading a result waits for the device, so several epochs go out between looks.
+            # Reading a result waits for the device, so several epochs are run between reads.
             epoch += runner.run(min(runner.stride, self.epochs - epoch))
             now = time.perf_counter()
             self._report(trainer, epoch, now)
@@ -349,15 +349,12 @@ class EpochLoop:
         )
 
 
-_STRIDE = 20  # epochs between two looks at the device: a fraction of a second
-
-
 class EpochRunner:
-    """Hands epochs to the device.
+    """Runner of epochs that records them as CUDA graphs where it can.
 
     A small epoch is hundreds of tiny kernels, and starting them one by one takes longer than
-    running them. On CUDA every phase of an epoch is therefore recorded and replayed. An epoch of
-    one step is one phase here: nothing but the whole is ever run.
+    running them. On CUDA every phase of an epoch is therefore recorded and replayed. Without
+    batches the whole epoch is one phase.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -371,7 +368,7 @@ class EpochRunner:
             self.phases = tuple((Recorded(phase), times) for phase, times in trainer.phases)
 
     def run(self, count: int) -> int:
-        """Runs ``count`` epochs; returns how many."""
+        """Run ``count`` epochs; return their number."""
         for _ in range(count):
             for phase, times in self.phases:
                 for _ in range(times):

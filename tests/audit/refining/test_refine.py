@@ -10,12 +10,18 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from drgcn.audit.refining.refine import refine
+from drgcn.audit.duplicates import find_duplicates
+from drgcn.audit.duplicates.findings import similarity_finding
+from drgcn.audit.refining.refine import refine, refine_until_stable, write_refined
 from drgcn.data import load
 from drgcn.errors import InputError
 
+from ...data.conftest import real, real_root  # noqa: F401 - fixtures
 from ..graphs import marked, ring, spoilt, tensors_of
 
+CASES = pytest.mark.parametrize(
+    ("seed", "rule"), [(0, "first"), (1, "first"), (2, "first"), (3, "mean"), (4, "max")]
+)
 TENSORS = ("x", "y", "edge_index", "train_mask", "val_mask", "test_mask")
 
 
@@ -43,40 +49,41 @@ def random_case(seed: int) -> tuple[Data, list[list[int]], dict[int, str]]:
     return data, groups, {order[1]: "no source", order[10]: "no source"}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_refining_agrees_with_a_plain_transcription(seed):
-    data, groups, drop = random_case(seed)
-    refined = refine(data, groups, drop)
-    into = {node: node for node in range(data.num_nodes)}
-    for group in groups:
-        kept = min(set(group) - set(drop))
-        into.update(dict.fromkeys(set(group) - set(drop), kept))
-    left = sorted({into[node] for node in into if node not in drop})
-    new = {old: number for number, old in enumerate(left)}
-    edges = set()
-    for a, b in data.edge_index.T.tolist():
-        if a not in drop and b not in drop and into[a] != into[b]:
-            edges |= {(new[into[a]], new[into[b]]), (new[into[b]], new[into[a]])}
-    assert {tuple(pair) for pair in refined.data.edge_index.T.tolist()} == edges
-    assert refined.data.edge_index.shape[1] == len(edges)
-    parts = {}
-    names = refined.data.dataset.class_names
-    for old, number in new.items():
-        members = [node for node in into if into[node] == old and node not in drop]
-        labels = [int(data.y[node]) for node in members if data.y[node] >= 0]
-        best = max(map(labels.count, labels), default=0)
-        expected = next((label for label in labels if labels.count(label) == best), -1)
-        found = int(refined.data.y[number])
-        assert (int(names[found]) if found >= 0 else -1) == expected
-        parts = [p for p in ("test", "val", "train") if any(data[f"{p}_mask"][m] for m in members)]
-        for part in ("train", "val", "test"):
-            assert bool(refined.data[f"{part}_mask"][number]) == (part == (parts or [""])[0])
-        rows = [data.x[node] for node in members if data.x[node].any()] or [data.x[members[0]]]
-        assert torch.equal(refined.data.x[number], rows[0])
+def test_refining_agrees_with_a_plain_transcription():
+    for seed in range(20):
+        data, groups, drop = random_case(seed)
+        refined = refine(data, groups, drop)
+        into = {node: node for node in range(data.num_nodes)}
+        for group in groups:
+            kept = min(set(group) - set(drop))
+            into.update(dict.fromkeys(set(group) - set(drop), kept))
+        left = sorted({into[node] for node in into if node not in drop})
+        new = {old: number for number, old in enumerate(left)}
+        edges = set()
+        for a, b in data.edge_index.T.tolist():
+            if a not in drop and b not in drop and into[a] != into[b]:
+                edges |= {(new[into[a]], new[into[b]]), (new[into[b]], new[into[a]])}
+        assert {tuple(pair) for pair in refined.data.edge_index.T.tolist()} == edges
+        assert refined.data.edge_index.shape[1] == len(edges)
+        parts = {}
+        names = refined.data.dataset.class_names
+        for old, number in new.items():
+            members = [node for node in into if into[node] == old and node not in drop]
+            labels = [int(data.y[node]) for node in members if data.y[node] >= 0]
+            best = max(map(labels.count, labels), default=0)
+            expected = next((label for label in labels if labels.count(label) == best), -1)
+            found = int(refined.data.y[number])
+            assert (int(names[found]) if found >= 0 else -1) == expected
+            parts = [
+                p for p in ("test", "val", "train") if any(data[f"{p}_mask"][m] for m in members)
+            ]
+            for part in ("train", "val", "test"):
+                assert bool(refined.data[f"{part}_mask"][number]) == (part == (parts or [""])[0])
+            rows = [data.x[node] for node in members if data.x[node].any()] or [data.x[members[0]]]
+            assert torch.equal(refined.data.x[number], rows[0])
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("rule", ["first", "mean", "max"])
+@CASES
 def test_every_node_and_every_edge_is_accounted_for(seed, rule):
     data, groups, drop = random_case(seed)
     before = tensors_of(data)
@@ -97,8 +104,7 @@ def test_every_node_and_every_edge_is_accounted_for(seed, rule):
     assert edges.after == refined.data.dataset.edges
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("rule", ["first", "mean", "max"])
+@CASES
 def test_refining_twice_changes_nothing_and_the_same_input_gives_the_same_result(seed, rule):
     data, groups, drop = random_case(seed)
     first = refine(data, groups, drop, feature_rule=rule)
@@ -186,7 +192,7 @@ def test_classes_are_numbered_by_name_and_empty_ones_go():
     assert refined.data.y[0] == 1
 
 
-@pytest.mark.parametrize("names", [("a", "a"), ("", "b"), ("0.5", "1.5"), ("a", " a ")])
+@pytest.mark.parametrize("names", [("a", " a "), ("", "b"), ("0.5", "1.5")])
 def test_odd_class_names_become_numbers(names):
     data = ring()
     data.dataset = load("wine").dataset.__class__(
@@ -258,3 +264,134 @@ def test_the_map_is_a_table(tmp_path):
 def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         refine(ring(), **arguments)
+
+
+COPIES = {150: 3, 151: 3, 152: 40}
+
+
+def documents(seed: int = 0, copies: dict[int, int] = COPIES) -> tuple[Data, list[str]]:
+    """Random bags of words as features and as texts, of which some are copies of others."""
+    rng = np.random.default_rng(seed)
+    x = (rng.random((160, 300)) < 0.08).astype(np.float32)
+    for copy, original in copies.items():
+        x[copy] = x[original]
+    words = [
+        f"w{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}{chr(97 + i // 676)}" for i in range(300)
+    ]
+    texts = [" ".join(words[column] for column in np.flatnonzero(row)) for row in x]
+    part = np.arange(160) % 3
+    data = Data(
+        x=torch.from_numpy(x),
+        edge_index=torch.from_numpy(rng.integers(0, 160, (2, 400))),
+        y=torch.from_numpy(rng.integers(0, 2, 160)),
+        train_mask=torch.from_numpy(part == 0),
+        val_mask=torch.from_numpy(part == 1),
+        test_mask=torch.from_numpy(part == 2),
+    )
+    return data, texts
+
+
+@pytest.mark.parametrize("with_texts", [False, True])
+def test_planted_copies_are_merged_and_nothing_else(with_texts):
+    data, texts = documents()
+    rounds = []
+    refined = refine_until_stable(
+        data,
+        texts if with_texts else None,
+        progress=lambda number, groups: rounds.append(groups),
+    )
+    merged = {fate.old: fate.into for fate in refined.node_map.fates if fate.fate == "merged"}
+    assert merged == COPIES
+    assert rounds[-1] == 0
+    reasons = {fate.reason for fate in refined.node_map.fates} - {""}
+    assert reasons == {"exact features and text" if with_texts else "exact features"}
+
+
+def test_the_evidence_can_be_chosen():
+    data, texts = documents()
+    other = ["", *texts[1:]]
+    for copy in COPIES:
+        other[copy] = ""
+    assert refine_until_stable(data, other, evidence=["text"]).node_map.counts["merged"] == 0
+    found = refine_until_stable(data, other, evidence=["exact features"])
+    assert found.node_map.counts["merged"] == 3
+    with pytest.raises(InputError, match="out of exact features"):
+        refine_until_stable(data, evidence=["gut feeling"])
+    with pytest.raises(InputError, match="found nothing"):
+        refine_until_stable(data, evidence=[])
+
+
+def test_chains_over_several_rounds_are_one_group(monkeypatch):
+    """A search that sees one pair at a time ends where one that sees all does."""
+    from drgcn.audit.refining import refine as module
+
+    data, _ = documents()
+    whole = refine_until_stable(data)
+    search = module.find_duplicates
+
+    class One:
+        def __init__(self, found):
+            self.found = found
+
+        def groups(self, *evidence):
+            return [group[:2] for group in self.found.groups(*evidence)[:1]]
+
+        def pairs(self, *evidence):
+            return self.found.pairs(*evidence)
+
+    monkeypatch.setattr(module, "find_duplicates", lambda *a, **k: One(search(*a, **k)))
+    again = refine_until_stable(data)
+    assert same(whole.data, again.data)
+    assert whole.node_map == again.node_map
+
+
+def test_a_search_that_never_ends_is_stopped(monkeypatch):
+    from drgcn.audit.refining import refine as module
+
+    class Always:
+        def groups(self, *_):
+            return [(0, 1)]
+
+        def pairs(self, *_):
+            return []
+
+    monkeypatch.setattr(module, "find_duplicates", lambda *_, **__: Always())
+    with pytest.raises(InputError, match="10 rounds"):
+        refine_until_stable(documents()[0])
+
+
+def test_the_written_result_has_nothing_left_to_refine(tmp_path):
+    data, texts = documents()
+    refined = refine_until_stable(data, texts)
+    again = load(write_refined(refined, tmp_path / "out"))
+    second = refine_until_stable(again, refined.texts)
+    assert not second.changed
+    assert same(refined.data, second.data)
+    assert second.data.dataset.content_hash == refined.data.dataset.content_hash
+
+
+def test_similarities_are_counted_in_steps():
+    data, texts = documents()
+    found = find_duplicates(data, texts)
+    finding = similarity_finding(found)
+    assert finding.numbers["exact features"] == 3
+    assert finding.rows[-1][0] == 0.95
+    column = finding.columns.index("text")
+    score = found.text.pairs.score
+    for row in finding.rows:
+        above = (score >= row[0] - 1e-9) & ((score < row[0] + 0.05 - 1e-9) | (row[0] == 0.95))
+        assert row[column] == above.sum()
+    none = similarity_finding(find_duplicates(documents(copies={})[0]))
+    assert (none.rows, none.severity) == ((), "fine")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_refined_citation_graphs_stay_refined(real, name):  # noqa: F811
+    data = real(name, normalize="none", sparse=True)
+    refined = refine_until_stable(data)
+    assert refined.changed
+    assert not refine_until_stable(refined.data).changed
+    place = refined.node_map.new_numbers()
+    assert not refined.data.train_mask[place[data.test_mask.numpy()]].any()

@@ -5,11 +5,13 @@ import gzip
 import math
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from drgcn.recommend.clicks import ClickData, IngestSettings, ingest
+from drgcn.recommend.clicks import ClickData, ClickGraph, IngestSettings, ingest, ingest_sql
+from drgcn.recommend.clicks.ingest import NpyStream, write_clicks
 
 from .tables import (
     DAY,
@@ -40,9 +42,11 @@ def made(tmp_path, clicks, name="out", **arguments):
     return ClickData.load(tmp_path / name), report
 
 
-@pytest.mark.parametrize("form", WRITERS)
-@pytest.mark.parametrize("ids", IDS)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("form", "ids", "seed"),
+    [("csv", "text", 0), ("csv", "whole", 1), ("csv", "mixed", 0), ("parquet", "whole", 0),
+     ("parquet", "mixed", 1)],
+)  # fmt: skip
 def test_clicks_are_those_of_the_dictionary(tmp_path, form, ids, seed):
     user_id, item_id = IDS[ids]
     events = random_events(seed, user_id=user_id, item_id=item_id)
@@ -99,20 +103,28 @@ def test_little_memory_gives_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("unit", "shown"),
+    ("form", "unit", "shown"),
     [
-        ("second", lambda time: time),
-        ("millisecond", lambda time: time * 1000 + 999),
-        ("microsecond", lambda time: time * 10**6),
-        ("nanosecond", lambda time: time * 10**9),
-        ("second", lambda time: time + 0.5),
-        ("date", lambda time: datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat()),
-        ("date", lambda time: str(datetime.datetime.fromtimestamp(time, datetime.UTC).date())),
-        ("day", lambda time: time // DAY - START // DAY),
+        ("csv", "second", lambda time: time),
+        ("parquet", "millisecond", lambda time: time * 1000 + 999),
+        ("csv", "microsecond", lambda time: time * 10**6),
+        ("parquet", "nanosecond", lambda time: time * 10**9),
+        ("csv", "second", lambda time: time + 0.5),
+        ("parquet", "second", lambda time: time + 0.5),
+        (
+            "csv",
+            "date",
+            lambda time: datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat(),
+        ),
+        (
+            "parquet",
+            "date",
+            lambda time: str(datetime.datetime.fromtimestamp(time, datetime.UTC).date()),
+        ),
+        ("csv", "day", lambda time: time // DAY - START // DAY),
     ],
 )
-@pytest.mark.parametrize("form", WRITERS)
-def test_times_of_every_kind(tmp_path, unit, shown, form):
+def test_times_of_every_kind(tmp_path, form, unit, shown):
     events = random_events(5, 200)
     written = [(user, item, shown(time)) for user, item, time in events]
     path = WRITERS[form](tmp_path / f"clicks.{form}", NAMES, written)
@@ -250,3 +262,48 @@ def test_a_text_that_means_nothing(tmp_path):
     data, _ = made(tmp_path, path, "again", users=table, settings=settings)
     assert data.user_ids.to_pylist() == ["NA", "b", "c"]
     assert str(data.users.numeric.tolist()) == "[[nan, nan], [5.0, nan], [nan, 1.0]]"
+
+
+def test_a_file_that_grows(tmp_path):
+    for pieces in [[], [3, 0, 4], [1] * 200]:
+        values = np.arange(sum(pieces), dtype=np.int16)
+        with NpyStream(tmp_path / "a" / "b.npy", np.int16) as stream:
+            for end, length in zip(np.cumsum(pieces), pieces, strict=True):
+                stream.append(values[end - length : end].astype(np.int64))
+        found = np.load(tmp_path / "a" / "b.npy")
+        assert found.dtype == np.int16
+        assert found.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(("seed", "with_days"), [(0, True), (1, True), (2, True), (0, False)])
+def test_batches_may_end_anywhere(tmp_path, seed, with_days):
+    draw = random.Random(seed)
+    rows = sorted((draw.randrange(12), draw.randrange(4), draw.randrange(5)) for _ in range(80))
+    ends = sorted(draw.randrange(81) for _ in range(25))  # some batches are empty
+    batches = []
+    for begin, end in zip([0, *ends], [*ends, 80], strict=True):
+        columns = list(zip(*rows[begin:end], strict=True)) or [(), (), ()]
+        arrays = [pa.array(column, pa.int32()) for column in columns]
+        batches.append(pa.record_batch(arrays, names=["u", "i", "d"]))
+    first = {}
+    for user, item, day in rows:
+        first.setdefault((user, item), day if with_days else None)
+    assert write_clicks(batches, tmp_path, 13, 5, with_days) == len(first) < 80
+    graph = ClickGraph.load(tmp_path)
+    assert clicks_of(graph) == first
+    assert pairs_by_item(graph) == list(first)
+    assert (graph.num_users, graph.num_items) == (13, 5)
+
+
+def test_the_size_of_batches_does_not_matter(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb")
+    clicks = write_csv(tmp_path / "c.csv", ("user", "item", "time"), random_events(0))
+    rows = [(f"u{k}", k, "abc"[k % 3]) for k in range(60)]
+    users = write_csv(tmp_path / "u.csv", ("user", "age", "kind"), rows)
+    settings = IngestSettings(threads=1)
+    hashes = []
+    for size in (2**20, 7):
+        monkeypatch.setattr(ingest_sql, "_BATCH", size)
+        ingest(clicks, tmp_path / f"{size}", users=users, settings=settings)
+        hashes.append(ClickData.load(tmp_path / f"{size}").content_hash)
+    assert hashes[0] == hashes[1]

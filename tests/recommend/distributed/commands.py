@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from drgcn.recommend.distributed.run_state import read_attempts, saved_step
+from drgcn.recommend.distributed.group import read_attempts, saved_step
 from drgcn.recommend.model.run_folder import CHECKPOINT, WEIGHTS
 
 STEPS = 150

@@ -7,27 +7,28 @@ import torch
 import torch.distributed as dist
 
 from drgcn.errors import InputError
-from drgcn.recommend.distributed.group import GroupExchange
-from drgcn.recommend.distributed.run_state import shared_clicks
+from drgcn.recommend.distributed.group import GroupExchange, shared_clicks
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
 from drgcn.recommend.model.training import train
-from tests.recommend.model.clicks import data
+from tests.recommend.model.clicks import data, new_model
 
 CASES = {
-    "none": {"gate": None},
+    "none": {"gate": "none"},
     "constant": {"gate": "constant"},
     "static": {"gate": "static"},
     "dr": {"gate": "dr"},
     "dr, one layer, id tables": {
-        **{"gate": "dr", "fan_outs": (4,), "user_id_channels": 3, "item_id_channels": 3},
+        "gate": "dr",
+        "fan_outs": (4,),
+        "user_ids": 3,
+        "item_ids": 3,
     },
     "dr, bpr": {"gate": "dr", "loss": "bpr"},
     "dr, refined, no negatives": {"gate": "dr", "logq": "refined", "negatives": 0},
     "dr, decay": {"gate": "dr", "weight_decay": 1e-2},
-    "lightgcn": {"light": True, "weight_decay": 1e-2},
-    "lightgcn, bpr": {"light": True, "loss": "bpr", "draw": "users", "weight_decay": 1e-2},
+    "lightgcn": {"model": "lightgcn", "weight_decay": 1e-2},
+    "lightgcn, bpr": {"model": "lightgcn", "loss": "bpr", "draw": "users", "weight_decay": 1e-2},
 }
 _SETTINGS = ("loss", "logq", "negatives", "weight_decay", "draw")
 
@@ -74,11 +75,7 @@ def run(case, exchange, steps=4):
     chosen = {"negatives": 8, **{k: options.pop(k) for k in _SETTINGS if k in options}}
     settings = TrainSettings(steps=steps, batch_size=32, seed=1, lr=1e-2, **chosen)
     clicks = data()
-    if options.pop("light", False):
-        model = build_lightgcn(clicks.graph, out_channels=8)
-    else:
-        widths = {"hidden_channels": 8, "out_channels": 8, "fan_outs": (3, 2)}
-        model = build_sage(clicks, **{**widths, **options})
+    model = new_model(clicks, **{"channels": 8, "fan_outs": (3, 2), **options})
     result = train(model, clicks, settings=settings, exchange=exchange)
     return {
         "losses": result.losses,

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from drgcn.recommend.distributed.run_state import read_attempts
+from drgcn.recommend.distributed.group import read_attempts
 
 from .commands import check_restart, finish, start, under_way, wait_for_the_end_of, weights
 

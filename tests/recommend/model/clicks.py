@@ -3,6 +3,7 @@
 import torch
 
 from drgcn.recommend.clicks import AttributeTable, ClickData, ClickGraph
+from drgcn.recommend.model.run_folder import ModelOptions, build_model
 
 
 def table(nodes, generator, missing=True):
@@ -44,6 +45,10 @@ def planted(users=80, items=40, clicks=600):
         found.categories[:, 0] = torch.arange(nodes) % 4
         tables.append(found)
     return ClickData(ClickGraph.from_pairs(user, item, users, items), *tables)
+
+
+def new_model(clicks, **options):
+    return build_model(clicks, clicks.graph, ModelOptions(**options))
 
 
 def full_tree(clicks, side, roots, depth):

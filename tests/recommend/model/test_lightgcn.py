@@ -6,8 +6,8 @@ from torch_geometric.nn import LightGCN as PyGLightGCN
 from drgcn.errors import InputError
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import LightGCNObjective, TrainSettings
-from drgcn.recommend.model.run_folder import build_lightgcn
 from drgcn.recommend.model.sampling import unclicked_items, uniform_items
 
 from .clicks import data, graph
@@ -37,7 +37,7 @@ def literal(clicks, embeddings, layers):
 @pytest.mark.parametrize("layers", [0, 1, 3])
 def test_forward_equals_the_dense_formulas_and_pyg(layers):
     clicks = graph()
-    model = build_lightgcn(clicks, out_channels=8, num_layers=layers)
+    model = LightGCN(clicks.num_users, clicks.num_items, 8, layers)
     users, items = model(model.prepare(clicks))
     found = torch.cat([users, items])
     expected = torch.from_numpy(literal(clicks, model.embeddings, layers)).float()
@@ -53,7 +53,7 @@ def test_forward_equals_the_dense_formulas_and_pyg(layers):
 
 def test_bpr_with_penalty_equals_the_loss_of_pyg_and_its_gradient():
     clicks = graph()
-    model = build_lightgcn(clicks, out_channels=8, num_layers=2)
+    model = LightGCN(clicks.num_users, clicks.num_items, 8, 2)
     settings = TrainSettings(loss="bpr", weight_decay=0.01)
     objective = LightGCNObjective(model, clicks, clicks, settings, Exchange())
     users = torch.arange(20)
@@ -105,6 +105,6 @@ def test_uniform_items_are_uniform_and_numbered():
 
 
 def test_a_graph_of_other_sizes_is_refused():
-    model = build_lightgcn(graph())
+    model = LightGCN(60, 40)
     with pytest.raises(InputError, match="60 users and 40 items"):
         model.prepare(graph(users=61))

@@ -9,9 +9,8 @@ from torch.distributed.nn.functional import all_gather, all_reduce
 
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
 from drgcn.recommend.model.training import train
-from tests.recommend.model.clicks import data
+from tests.recommend.model.clicks import data, new_model
 
 
 class Gloo(Exchange):
@@ -47,10 +46,9 @@ def runs(exchange):
     for gate, loss in (("dr", "softmax"), ("static", "bpr"), ("light", "softmax")):
         settings = TrainSettings(steps=4, batch_size=32, negatives=8, seed=1, loss=loss, lr=1e-2)
         if gate == "light":
-            model = build_lightgcn(clicks.graph, out_channels=8)
+            model = new_model(clicks, model="lightgcn", channels=8)
         else:
-            options = {"hidden_channels": 8, "out_channels": 8, "fan_outs": (3, 2)}
-            model = build_sage(clicks, gate=gate, **options)
+            model = new_model(clicks, gate=gate, channels=8, fan_outs=(3, 2))
         result = train(model, clicks, settings=settings, exchange=exchange)
         found.append((result.losses, torch.cat([p.flatten() for p in model.parameters()])))
     return found

@@ -3,8 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from drgcn.recommend.retrieval import ItemBlocks, Tiling
-from drgcn.recommend.retrieval.blocks import RoundedVectors
-from drgcn.recommend.retrieval.error_bound import ErrorBound
+from drgcn.recommend.retrieval.blocks import ErrorBound, RoundedVectors
 from drgcn.recommend.retrieval.exact import BlockChoice, block_maxima, pair_scores
 
 KINDS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}

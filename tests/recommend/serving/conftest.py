@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drgcn.recommend.clicks import ClickData
-from drgcn.recommend.model import TrainSettings, build_lightgcn, build_sage, save_run, train
+from drgcn.recommend.model import ModelOptions, TrainSettings, build_model, save_run, train
 from drgcn.recommend.serving import ExportFolder, ExportSettings, LoadedRun, export
 
 from ..model.clicks import data as random_data
@@ -43,9 +43,10 @@ def shop(tmp_path_factory):
     data.save(folder / "clicks")
     torch.manual_seed(0)
     seen = data.graph.until(3)
-    sage = build_sage(data, seen, hidden_channels=16, out_channels=16, fan_outs=(3, 2), gate="dr")
+    sage = build_model(data, seen, ModelOptions(channels=16, fan_outs=(3, 2), gate="dr"))
     make_run(folder / "run", data, sage)
-    make_run(folder / "light", data, build_lightgcn(seen, out_channels=8))
+    light = build_model(data, seen, ModelOptions(model="lightgcn", channels=8))
+    make_run(folder / "light", data, light)
     export(LoadedRun.open(folder / "run"), folder / "export", ExportSettings(n=10))
     return folder
 

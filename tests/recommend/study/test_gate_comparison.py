@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drgcn.recommend.study.records import StudyRecord, packed, unpacked
-from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, packed, unpacked
 from drgcn.recommend.study.tables import (
     PAIRS,
     comparisons,
-    corrected,
+    decide_gates,
     difference_rows,
     recall_rows,
     verdict,
 )
-
-from .test_paired_statistics import literal_holm
+from drgcn.stats import holm
 
 SEEDS = 5
 
@@ -68,7 +66,7 @@ def comparison(values):
 
 
 def test_differences_are_paired_t_intervals_and_holm_over_all(values, comparison):
-    found = corrected(comparison.differences())
+    (found,) = decide_gates([comparison])
     assert [(one.gate, one.against) for one in found] == list(PAIRS)
     p_values = []
     for one in found:
@@ -76,16 +74,17 @@ def test_differences_are_paired_t_intervals_and_holm_over_all(values, comparison
         points = [a - b for a, b in zip(means[one.gate], means[one.against], strict=True)]
         mean = sum(points) / SEEDS
         reach = 2.7764451051977987 * statistics.stdev(points) / math.sqrt(SEEDS)
-        assert one.over_seeds.mean == pytest.approx(mean)
-        assert one.over_seeds.low == pytest.approx(mean - reach)
-        assert one.over_seeds.high == pytest.approx(mean + reach)
+        gain = one.decision.test.gain
+        assert (gain.mean, gain.low, gain.high) == pytest.approx(
+            (mean, mean - reach, mean + reach)
+        )
         p_values.append(stats.ttest_rel(means[one.gate], means[one.against]).pvalue)
-        assert one.over_seeds.p == pytest.approx(p_values[-1])
-    assert [one.p_holm for one in found] == pytest.approx(literal_holm(p_values))
+        assert one.decision.test.p == pytest.approx(p_values[-1])
+    assert [one.decision.p_holm for one in found] == pytest.approx(holm(p_values))
 
 
 def test_over_users_each_is_averaged_over_seeds_first(values, comparison):
-    one = comparison.differences()[0]
+    one = decide_gates([comparison])[0][0]
     users = [
         100 * sum(values["dr"][s][u] - values["none"][s][u] for s in range(SEEDS)) / SEEDS
         for u in range(40)
@@ -93,24 +92,23 @@ def test_over_users_each_is_averaged_over_seeds_first(values, comparison):
     reach = 1.959963984540054 * statistics.stdev(users) / math.sqrt(40)
     assert one.over_users.mean == pytest.approx(sum(users) / 40)
     assert one.over_users.high - one.over_users.mean == pytest.approx(reach)
-    assert one.over_users.mean == pytest.approx(one.over_seeds.mean)
+    assert one.over_users.mean == pytest.approx(one.decision.test.gain.mean)
 
 
 def test_only_shared_seeds_count(values):
     records = [record("none", s, values["none"][s]) for s in range(3)]
     records += [record("dr", s, values["dr"][s]) for s in (1, 2, 4)]
     (found,) = comparisons(records)
-    (difference,) = found.differences()
+    assert found.pairs() == [("dr", "none")]
     points = [100 * (values["dr"][s].mean() - values["none"][s].mean()) for s in (1, 2)]
-    assert difference.over_seeds.count == 2
-    assert difference.over_seeds.mean == pytest.approx(sum(points) / 2)
+    assert found.differences("dr", "none") == pytest.approx(points)
 
 
 def test_other_settings_are_never_compared(values):
     records = [record("none", 0, values["none"][0]), record("dr", 0, values["dr"][0], lr=1e-2)]
     found = comparisons(records)
     assert len(found) == 2
-    assert all(not one.differences() for one in found)
+    assert all(not one.pairs() for one in found)
 
 
 def test_tables_say_what_the_records_say(values, comparison):
@@ -118,10 +116,10 @@ def test_tables_say_what_the_records_say(values, comparison):
     means = 100 * values["static"].mean(axis=1)
     row = next(row for row in table.rows if row[0] == "static")
     assert row[1:3] == ["5", f"{means.mean():.2f} ± {means.std(ddof=1):.2f}"]
-    cells = dict(zip(table.header, row, strict=True))
+    cells = dict(zip(table.heads, row, strict=True))
     assert (cells["no plateau"], cells["seconds"], cells["best epoch"]) == ("5", "3", "3.0")
     assert [row[0] for row in table.rows][-2:] == ["popular items", "random items"]
-    assert "cold" not in " ".join(table.header)  # there is nobody
+    assert "cold" not in " ".join(table.heads)  # there is nobody
     lines = difference_rows([comparison, comparison]).markdown().splitlines()
     assert len(lines) == 2 + 2 * len(PAIRS)
     one = [float(r[5]) for r in difference_rows([comparison]).rows]
@@ -130,15 +128,21 @@ def test_tables_say_what_the_records_say(values, comparison):
 
 
 def test_verdicts(values, comparison):
-    assert verdict(comparison).startswith("After correction Dr is surely above none, constant")
+    words = verdict(decide_gates([comparison])[0])
+    assert words.startswith("Dr is surely above none, constant (against none ")
+    assert words.endswith("; paired t-test, Holm over 5 comparisons).")
+    both = decide_gates([comparison, comparison])
+    assert all("Holm over 10 comparisons" in verdict(one) for one in both)
     (same,) = comparisons(
         record(g, s, values["none"][(s + k) % SEEDS])
         for k, g in enumerate(("none", "dr"))
         for s in range(SEEDS)
     )
-    assert verdict(same).startswith("Dr makes no sure difference")
+    words = verdict(decide_gates([same])[0])
+    assert words.startswith("Dr makes no sure difference")
+    assert words.endswith("paired t-test, one comparison).")
     (single,) = comparisons([record("dr", 0, values["dr"][0])])
-    assert "no comparison" in verdict(single)
+    assert "no comparison" in verdict(decide_gates([single])[0])
 
 
 def test_user_values_survive_packing():

@@ -149,9 +149,8 @@ def test_day_table():
     assert ends == sorted(ends)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+def test_parameters_that_cannot_be():
+    for change, words in [
         ({"user_tail": 2.0}, "user_tail and item_tail above 2"),
         ({"favourite_shares": (40, 20, 1)}, "63 together"),
         ({"latent_bits": 17}, "latent_bits from 1 to 16"),
@@ -159,27 +158,22 @@ def test_day_table():
         ({"days": 17}, "1 to 16 days"),
         ({"items": 2**23}, "fewer than 2\\*\\*23 items"),
         ({"topic_signal": 1.5}, "topic_signal from 0 to 1"),
-    ],
-)
-def test_parameters_that_cannot_be(change, words):
-    with pytest.raises(InputError, match=words):
-        AstarParameters(**change)
+    ]:
+        with pytest.raises(InputError, match=words):
+            AstarParameters(**change)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_arguments_that_cannot_be():
+    for arguments, words in [
         ({"fraction": 0}, "Expected a fraction"),
         ({"fraction": 1.5}, "Expected a fraction"),
         ({"fraction": float("nan")}, "Expected a fraction"),
         ({"fraction": 0.001, "seed": -1}, "Expected a seed"),
         ({"fraction": 0.001, "chunk": 0}, "Expected a chunk"),
         ({"fraction": 1, "parameters": AstarParameters(50, 60, 70)}, "at least 64 items"),
-    ],
-)
-def test_arguments_that_cannot_be(arguments, words):
-    with pytest.raises(InputError, match=words):
-        generate_astar(**arguments)
+    ]:
+        with pytest.raises(InputError, match=words):
+            generate_astar(**arguments)
 
 
 def test_checksum_sees_values_and_order(data):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from scipy import stats
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import DataLoader
@@ -131,6 +132,8 @@ def test_evidence_is_the_paired_gain(make_record):
     assert (found.gain, found.seeds, found.normalize) == (2.0, 3, "row")
     assert found.low < 2 < found.high
     assert found.saturation is None
+    assert found.p_holm == pytest.approx(stats.ttest_1samp([2, 1, 3], 0).pvalue, abs=1e-6)
+    assert found.sign == "unsure"
     stuck = {s: replace(r, saturation=[0.5 + s / 4, 0.0]) for s, r in dr.seeds.items()}
     (found,) = evidence.gather([plain, replace(dr, seeds=stuck)])
     assert found.saturation == 0.75
@@ -138,16 +141,18 @@ def test_evidence_is_the_paired_gain(make_record):
 
 
 def test_the_summary_counts_and_names_the_surest_gain():
-    def comparison(normalize, gain, half):
+    def comparison(normalize, gain, half, p):
         sides = {"low": gain - half, "high": gain + half}
-        return Comparison("a", "full", normalize, "own", "gcn", 20, gain, **sides)
+        return Comparison("a", "full", normalize, "own", "gcn", 20, gain, **sides, p_holm=p)
 
-    unscaled, standard, row = ("none", 3.0, 0.5), ("standard", 0.1, 0.4), ("row", -1.0, 0.2)
+    unscaled, standard = ("none", 3.0, 0.5, 0.001), ("standard", 0.5, 0.4, 0.06)
+    row = ("row", -1.0, 0.2, 0.002)
     words = evidence_words.summary([comparison(*each) for each in (unscaled, standard, row)])
     assert "2 comparisons" in words
     assert "in 0 of them Dr surely gained, in 1 it surely lost, in 1 it made no sure" in words
     assert "The surest gain, +3.0 points [+2.5, +3.5], is on a (gcn, own features)" in words
-    assert "after standardising it is +0.1 points" in words
+    assert "after standardising it is +0.5 points" in words
+    assert "no sure difference (paired t-test, Holm over 3 comparisons)." in words
     assert "no recorded comparisons" in evidence_words.summary([])
 
 

@@ -1,12 +1,12 @@
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from drgcn import advise
 from drgcn.studies.advice.learnt_gates import LearntGates
-from drgcn.studies.advice.page import damping_words, write_page
-from drgcn.studies.report.figures import k_figure, variance_figure
+from drgcn.studies.advice.page import damping_words, k_chart, variance_charts, write_page
 
 
 @pytest.fixture
@@ -22,9 +22,13 @@ def gates(s, seed=0, k=(0.5, 1.0)):
     return LearntGates(seed, 9, list(k), [0.25, 0.004], list(s), [0, 1, 10], by_epoch)
 
 
-def points(axes, label):
-    (line,) = [line for line in axes.lines if line.get_label() == label]
-    return line.get_xydata()
+def places(svg, kind):
+    """Coordinates of the corners of the shapes of a class."""
+    found = [
+        path for path in ElementTree.fromstring(svg).iter("path") if path.get("class") == kind
+    ]
+    pairs = [re.findall(r"([\d.]+) ([\d.]+)", path.get("d")) for path in found]
+    return [np.array([[float(x), float(y)] for x, y in each]) for each in pairs]
 
 
 def test_without_training_the_page_says_how_to_see_the_gates(advice, tmp_path):
@@ -39,11 +43,11 @@ def test_without_training_the_page_says_how_to_see_the_gates(advice, tmp_path):
 def test_with_training_it_has_gates_layers_and_curves(advice, tmp_path):
     learnt = [gates([0.5] * 64), gates(np.linspace(0, 1, 64), 1, k=(0.7, None))]
     page = write_page(advice, tmp_path / "s.html", title="t", learnt=learnt).read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     assert "--train" not in page
     assert "2 seeds" in page
-    rows = re.findall(r"<tr>((?:<td>.*?</td>)+)</tr>", page)[-2:]
-    cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    rows = re.findall(r"<tr>((?:<td[^>]*>.*?</td>)+)</tr>", page)[-2:]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
     assert cells[0] == ["1", "0.60", "0.50 to 0.70", "25 %"]
     assert cells[1] == ["2", "1.00", "1.00 to 1.00", "&lt;1 %"]
     assert 'name="viewport"' in page
@@ -51,40 +55,47 @@ def test_with_training_it_has_gates_layers_and_curves(advice, tmp_path):
     assert "{{" not in page
 
 
+def expect_heights(drawn, values):
+    """Heights of points are a falling linear function of values: SVG counts from the top."""
+    slope, start = np.polyfit(values, drawn, 1)
+    assert slope < 0
+    np.testing.assert_allclose(drawn, np.multiply(values, slope) + start, atol=0.15)
+
+
 def test_gates_are_drawn_below_the_variances_of_the_same_dimensions():
     variance = [2.0, 0.0, 8.0, 4.0]
     learnt = [gates([0.2, 0.9, 0.8, 0.4]), gates([0.4, 0.9, 0.6, 0.4])]
-    above, below = variance_figure(variance, learnt).axes
-    np.testing.assert_allclose(above.lines[0].get_xydata(), [[1, 8], [2, 4], [3, 2]])
-    wanted = [[1, 0.7], [2, 0.4], [3, 0.3]]  # the constant dimension is nowhere
-    np.testing.assert_allclose(points(below, "mean over seeds"), wanted)
-    (band,) = below.collections
-    ends = [sorted(segment[:, 1]) for segment in band.get_segments()]
-    np.testing.assert_allclose(ends, [[0.6, 0.8], [0.4, 0.4], [0.2, 0.4]])
-    assert len(variance_figure(variance).axes) == 1
+    above, below = variance_charts(variance, learnt)
+    (loud,), (mean,) = places(above, "points one large"), places(below, "points two large")
+    np.testing.assert_array_equal(loud[:, 0], mean[:, 0])  # the constant dimension is nowhere
+    expect_heights(loud[:, 1], [3, 2, 1])  # powers of two
+    expect_heights(mean[:, 1], [0.7, 0.4, 0.3])
+    ends = np.concatenate(places(below, "range two"))[:, 1]
+    expect_heights(ends, [0.6, 0.8, 0.4, 0.4, 0.2, 0.4])
+    assert len(variance_charts(variance)) == 1
 
 
 def test_many_dimensions_have_a_running_median():
     generator = np.random.default_rng(0)
     variance, s = generator.uniform(1, 2, 400), generator.uniform(0, 1, 400)
-    _, below = variance_figure(variance.tolist(), [gates(s)]).axes
+    _, below = variance_charts(variance.tolist(), [gates(s)])
     ordered = s[np.argsort(-variance)]
-    found = points(below, "its running median")[:, 1]
-    assert found[200] == pytest.approx(np.median(ordered[195:206]))
-    assert found[0] == pytest.approx(np.median(ordered[:6]))
+    (found,) = places(below, "line ink")
+    expect_heights(found[[0, 200], 1], [np.median(ordered[:6]), np.median(ordered[195:206])])
 
 
 def test_k_is_drawn_against_epochs_with_gaps_where_it_is_undefined():
-    (axes,) = k_figure([gates([0.5]), gates([0.5], 1, k=(0.7, 2.0))]).axes
-    np.testing.assert_allclose(points(axes, "layer 1"), [[0, 1], [1, 0.7], [10, 0.6]])
-    np.testing.assert_allclose(points(axes, "layer 2"), [[0, 1], [10, 1.5]])
-    assert points(axes, "kept epoch")[:, 0].tolist() == [9, 9]
+    svg = k_chart([gates([0.5]), gates([0.5], 1, k=(0.7, 2.0))])
+    (one,), (two,) = places(svg, "line one"), places(svg, "line two")
+    expect_heights(np.concatenate([one, two])[:, 1], [1, 0.7, 0.6, 1, 1.5])
+    np.testing.assert_array_equal(two[:, 0], one[[0, 2], 0])
+    assert len(places(svg, "line one thin")) == 2
+    assert len(places(svg, "bar ink")) == 2  # kept epochs
 
 
 def test_k_that_is_nowhere_defined_is_no_error():
     nowhere = LearntGates(0, 1, [None], [0.0], [0.5], [0, 1], [[None], [None]])
-    (axes,) = k_figure([nowhere]).axes
-    assert len(points(axes, "layer 1")) == 0
+    assert places(k_chart([nowhere]), "line one") == []
 
 
 @pytest.mark.parametrize(

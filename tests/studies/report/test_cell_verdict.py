@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from drgcn.errors import DrgcnWarning
+from drgcn.stats import printed_difference
 from drgcn.studies.report.verdicts import (
     CellRows,
     FailedJobs,
     JudgedTable,
     count_verdicts,
     judge,
+    judge_number,
     judge_table,
     judged_tables,
     overview,
-    printed_difference,
 )
 from drgcn.studies.reproduce.jobs import Failure
 
@@ -49,9 +50,30 @@ def test_the_interval_decides(record, make_cell, make_table, printed, verdict):
     assert found.verdict == verdict
     number = found.cell.printed
     wanted = printed_difference(
-        [100 * r.test_accuracy for r in record().seeds.values()], number.mean, number.std
+        [100 * r.test_accuracy for r in record().seeds.values()], number.mean, number.std, 20
     )
     assert found.difference == wanted
+
+
+def test_rounding_is_half_of_the_last_printed_digit():
+    def verdict(mean, decimals):
+        return judge_number([mean - 1e-7, mean + 1e-7], 80.0, None, decimals)[1]
+
+    assert verdict(80.05, 1) == verdict(79.995, 2) == verdict(80.5, 0) == "reproduced"
+    assert verdict(80.051, 1) == "above"
+    assert verdict(79.9949, 2) == "below"
+
+
+@pytest.mark.parametrize("values", [[80.0], [80.0, float("nan")], []])
+def test_one_value_none_or_no_number_is_not_comparable(values):
+    for std in (None, 0.3):
+        assert judge_number(values, 79.0, std, 1)[1] == "not comparable"
+
+
+def test_equal_values_are_judged_as_known():
+    assert judge_number([80.0] * 20, 80.0, 0.0, 1)[1] == "reproduced"
+    assert judge_number([80.0] * 20, 79.0, 0.0, 1)[1] == "above"
+    assert judge_number([80.0] * 20, 81.0, None, 1)[1] == "below"
 
 
 def test_a_difference_that_rounding_hides_is_none(record, make_cell, make_table):

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from drgcn.studies.paper.published import published_k
+from drgcn.studies.report.contents import write_report
 from drgcn.studies.report.measurements import HEADS, k_rows, k_table, mean_saturation, share_words
-from drgcn.studies.report.page import write_report
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.report.comparisons import correlation_words, with_k
-from drgcn.studies.report.contents import contents
+from drgcn.studies.report.contents import contents, write_markdown, write_report
 from drgcn.studies.report.gate_tests import gate_tests
-from drgcn.studies.report.page import write_markdown, write_report
 
 GATES = (None, "dr", "static", "constant")
 VOID = ("meta", "link", "br", "hr", "img", "input")
@@ -74,7 +73,7 @@ def test_the_head_counts_what_the_records_hold(records):
     assert "of them are the same" in data
     assert len(families) == 3
     for family in families:
-        assert "of 2 comparisons" in family
+        assert "Holm over 2 comparisons" in family
         assert "surely up in 2, surely down in 0" in family
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drgcn.studies.records import load_records
-from drgcn.studies.report.page import write_report
+from drgcn.studies.report.contents import write_report
 
 RESULTS = Path(__file__).parents[3] / "results"
 BROWSER = next(

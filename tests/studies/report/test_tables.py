@@ -1,12 +1,15 @@
 import itertools
+import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
+from pictures import comparison_figure
 
 from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.published import published
-from drgcn.studies.report.figures import comparison_figure
-from drgcn.studies.report.page import write_report
+from drgcn.studies.report.comparisons import row_charts
+from drgcn.studies.report.contents import write_report
 from drgcn.studies.report.tables import (
     data_name,
     gate_groups,
@@ -134,3 +137,24 @@ def test_what_was_tried_is_ordered_by_model_and_validation(make_record):
         *(["gcn (lr 0.1)", "60.00"], ["gcn", "50.00"]),
         *(["fastgcn (lr 0.1)", "95.00"], ["fastgcn", "90.00"]),
     ]
+
+
+def test_a_comparison_has_seeds_and_two_curves(make_record):
+    records = [make_record([0.8, 0.82, 0.9], reweight=gate) for gate in (None, "dr", "static")]
+    (rows,) = gate_groups(records)
+    seeds, accuracy, loss = (ElementTree.fromstring(svg) for svg in row_charts(rows))
+    assert len(list(seeds.iter("circle"))) == 9
+    for curves in (accuracy, loss):
+        kinds = [path.get("class") for path in curves.iter("path")]
+        assert [kind for kind in kinds if "line" in kind] == [
+            "line plain",
+            "line dr",
+            "line static",
+        ]
+        assert sum("band" in kind for kind in kinds) == 3
+    heights = [float(y) for y in re.findall(r" ([\d.]+)", _path(loss, "line plain"))]
+    assert heights[0] < heights[-1]  # the loss falls, and SVG counts from the top
+
+
+def _path(root, kind):
+    return next(path.get("d") for path in root.iter("path") if path.get("class") == kind)

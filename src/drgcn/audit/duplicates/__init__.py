@@ -1,8 +1,4 @@
-"""Duplicate nodes: the door to what finds them, groups them, and says what they mean.
-
-Pairs come from :mod:`~drgcn.audit.duplicates.features` and
-:mod:`~drgcn.audit.duplicates.texts`.
-"""
+"""Search for duplicate nodes by features and texts, and the findings about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Similarity by chance: equal rows, shared words, and rows with independent columns.
+"""Bounds on similarity by chance: shared words, equal rows, independent columns.
 
 Rows of two words are often equal, rows of twenty never: a threshold for all rows alike calls the
 short ones duplicates. So each pair is held against its own lengths too.
@@ -28,48 +28,18 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from drgcn.audit.duplicates.feature_rows import filled
 from drgcn.data.features import Features
 
-_SAMPLE = 1 << 16
-
-
-def log_chance_of_equality(
-    rows: Features, nodes: npt.NDArray[np.int64], seed: int = 0
-) -> npt.NDArray[np.float64]:
-    """Upper bound of the log probability that another row equals each of some rows.
-
-    Of sparse rows: that a row with as many non-zero entries has them in the same columns (see
-    ``overlap_chance.log_chance``). Of dense ones: that independent columns all take the row's
-    values. A row of two frequent words, or of three yes or no columns, is often
-    equal to another without being the same.
-
-    Args:
-        rows: Checked rows, dense or CSR as their content has it.
-        nodes: The rows asked about.
-        seed: Seed of the sample of rows that frequencies are taken from.
-    """
-    if sparse.issparse(rows):
-        return log_chance(filled(rows), np.stack([nodes, nodes], axis=1))
-    sample = rows
-    if len(rows) > _SAMPLE:
-        chosen = np.random.default_rng(seed).choice(len(rows), _SAMPLE, replace=False)
-        sample = rows[np.sort(chosen)]
-    total = np.zeros(len(nodes))
-    for column in range(rows.shape[1]):
-        values = np.sort(sample[:, column])
-        asked = rows[nodes, column]
-        count = np.searchsorted(values, asked, "right") - np.searchsorted(values, asked)
-        # One more than was seen, since a value that no row of the sample has is possible still.
-        total += np.log((count + 1) / (len(values) + 1))
-    return total
-
-
 Floats = npt.NDArray[np.float64]
+Similarity = Literal["jaccard", "dice"]
 
-_STEPS = 5
-_LARGEST = 40.0
+_SAMPLE = 1 << 16  # rows that frequencies are taken from
+_NEWTON_STEPS = 5
+_LARGEST_SCALE = 40.0
 _CHUNK = 1 << 12
+_HALVINGS = 13  # of an interval of length one: the threshold is exact to 0.0002
+_CELLS = 1 << 20  # pairs of values looked at, all columns together
+_ROUNDING = 1e-12
 
 
 def log_chance(words: sparse.csr_array, pairs: npt.NDArray[np.int64]) -> Floats:
@@ -80,7 +50,7 @@ def log_chance(words: sparse.csr_array, pairs: npt.NDArray[np.int64]) -> Floats:
     the likelier of the two ways round. Rare words in common weigh more than common ones.
 
     Args:
-        words: Bags of words, zeros and ones.
+        words: Bags of words, zeros and ones (see :func:`as_sets`).
         pairs: Pairs of rows, ``[P, 2]``.
     """
     sizes = np.diff(words.indptr).astype(np.float64)
@@ -105,24 +75,52 @@ def _bound(rows: sparse.csr_array, sizes: Floats, shared: Floats, each: Floats) 
 
     # Chernoff's bound holds at every scale: a few Newton steps need not end at the best one.
     mean = np.maximum(per_row(probability), 1e-300)
-    scale = np.clip(np.log(np.maximum(shared, 1e-300) / mean), 0.0, _LARGEST)
+    scale = np.clip(np.log(np.maximum(shared, 1e-300) / mean), 0.0, _LARGEST_SCALE)
     best = np.zeros(count)
-    for _ in range(_STEPS):
+    for _ in range(_NEWTON_STEPS):
         grown = probability * np.exp(scale)[owner]
         total = grown + 1 - probability
         best = np.minimum(best, per_row(np.log(total)) - scale * shared)
         tilted = grown / total
         slope = shared - per_row(tilted)
         curvature = np.maximum(per_row(tilted * (1 - tilted)), 1e-3)
-        scale = np.clip(scale + np.clip(slope / curvature, -3.0, 3.0), 0.0, _LARGEST)
+        scale = np.clip(scale + np.clip(slope / curvature, -3.0, 3.0), 0.0, _LARGEST_SCALE)
     return best
 
 
-Similarity = Literal["jaccard", "dice"]
+def as_sets(rows: sparse.csr_array) -> sparse.csr_array:
+    """Return ones where rows are not zero: each row as a set of columns."""
+    ones = np.ones(rows.nnz, dtype=np.float32)
+    return sparse.csr_array((ones, rows.indices, rows.indptr), shape=rows.shape)
 
-_NULL_STEPS = 13  # of halving an interval of length one: the threshold is exact to 0.0002
-_CELLS = 1 << 20  # pairs of values looked at, all columns together
-_ROUNDING = 1e-12
+
+def log_chance_of_equality(rows: Features, nodes: npt.NDArray[np.int64], seed: int = 0) -> Floats:
+    """Upper bound of the log probability that another row equals each of some rows.
+
+    Of sparse rows: that a row with as many non-zero entries has them in the same columns (see
+    :func:`log_chance`). Of dense ones: that independent columns all take the row's
+    values. A row of two frequent words, or of three yes or no columns, is often
+    equal to another without being the same.
+
+    Args:
+        rows: Checked rows, dense or CSR as their content has it.
+        nodes: The rows asked about.
+        seed: Seed of the sample of rows that frequencies are taken from.
+    """
+    if sparse.issparse(rows):
+        return log_chance(as_sets(rows), np.stack([nodes, nodes], axis=1))
+    sample = rows
+    if len(rows) > _SAMPLE:
+        chosen = np.random.default_rng(seed).choice(len(rows), _SAMPLE, replace=False)
+        sample = rows[np.sort(chosen)]
+    total = np.zeros(len(nodes))
+    for column in range(rows.shape[1]):
+        values = np.sort(sample[:, column])
+        asked = rows[nodes, column]
+        count = np.searchsorted(values, asked, "right") - np.searchsorted(values, asked)
+        # One more than was seen, since a value that no row of the sample has is possible still.
+        total += np.log((count + 1) / (len(values) + 1))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +136,9 @@ class IndependenceNull:
     """
 
     similarity: Similarity
-    filled: npt.NDArray[np.float64]
-    values: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
+    filled: Floats
+    values: Floats
+    weights: Floats
 
     @classmethod
     def of_words(cls, words: sparse.csr_array) -> IndependenceNull:
@@ -202,13 +200,13 @@ class IndependenceNull:
         """
         allowed = np.log(expected) - np.log(max(pairs, 1.0))
         low, high = 0.0, 1.0
-        for _ in range(_NULL_STEPS):
+        for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if self.log_tail(middle) <= allowed else (middle, high)
         return high if high < 1 else np.inf
 
 
-def _edges(count: int, middle: int) -> npt.NDArray[np.float64]:
+def _edges(count: int, middle: int) -> Floats:
     """Levels from 0 to 1: in the tails each cell holds twice as many as the one outside it."""
     tail = [0.0]
     level = 1 / count
@@ -219,9 +217,7 @@ def _edges(count: int, middle: int) -> npt.NDArray[np.float64]:
     return np.concatenate([low, np.linspace(1 / 16, 15 / 16, middle + 1), 1 - low[::-1]])
 
 
-def _cell_means(
-    ordered: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _cell_means(ordered: Floats, edges: Floats) -> Floats:
     """Means of sorted values between levels, values being steps of equal width."""
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     total = np.interp(edges * len(ordered), np.arange(len(ordered) + 1), sums)

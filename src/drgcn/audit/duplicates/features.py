@@ -1,40 +1,74 @@
-"""Nodes whose features, or neighbours, are equal or more alike than chance makes any pair.
-
-A paper entered twice has twice the same references, so its copies are twins. But twins need be no
-copies: two papers that cite the same two, every leaf of a hub, and all products bought with one
-other are twins too, and the smaller the degree, the more of them. A duplicate in turn need not be
-a twin, since citations of one paper are often spread over its copies, and copies are often listed
-as citing each other. So twins join no nodes to a group: they are counted beside the pairs that
-features or texts make.
-"""
+"""Pairs of nodes with equal features, or with more similar features than chance explains."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy import sparse
 
-from drgcn.audit.duplicates.chance import IndependenceNull, Similarity, log_chance
-from drgcn.audit.duplicates.feature_rows import (
-    bag_of_words,
-    by_density,
-    feature_rows,
-    filled,
-    row_sizes,
-)
+from drgcn.audit.duplicates.chance import IndependenceNull, Similarity, as_sets, log_chance
 from drgcn.audit.duplicates.hashing import similar_directions, similar_sets
-from drgcn.audit.duplicates.pairs import DuplicatePairs, Evidence
-from drgcn.data.features import Features
+from drgcn.data.assemble import as_features
+from drgcn.data.features import Features, numeric_matrix
 from drgcn.errors import InputError
 
+Evidence = Literal["exact features", "near features", "text", "structure"]
 Hashes = npt.NDArray[np.uint64]
 
-_HASH_CHUNK = 1 << 13
+# Below this, nobody would call two rows near duplicates, however rare such a pair is by chance:
+# half of the words in common, or a tenth of the mean squared length apart.
+LEAST: Final[dict[Similarity, float]] = {"jaccard": 0.5, "dice": 0.9}
+
+# From this share of non-zero entries on, a dense float32 matrix is at most 4/3 of the size of
+# the CSR form, so that either layout may become the other without filling the memory.
+_DENSE = 0.25
+# A direction in which standardised features spread by less than a tenth counts less and less:
+# what two copies differ in by rounding or noise is mostly there.
+_FLOOR = 0.01
+# Beyond this, a covariance matrix costs more than it tells.
+_WIDEST = 4096
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+# Rows or pairs at a time.
+_HASH_CHUNK = 1 << 13
+_DENSITY_CHUNK = 1 << 14
+_PAIR_CHUNK = 1 << 15
+_WHITENING_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class DuplicatePairs:
+    """Pairs of one kind of evidence, in rising order and each with the smaller node first.
+
+    Attributes:
+        evidence: What is alike.
+        nodes: The pairs, shape ``[P, 2]``.
+        score: The similarity of each pair, 1 for equal.
+    """
+
+    evidence: Evidence
+    nodes: npt.NDArray[np.int64]
+    score: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        nodes = np.sort(np.asarray(self.nodes, dtype=np.int64).reshape(-1, 2), axis=1)
+        score = np.asarray(self.score, dtype=np.float64)
+        order = np.lexsort((nodes[:, 1], nodes[:, 0]))
+        object.__setattr__(self, "nodes", nodes[order])
+        object.__setattr__(self, "score", score[order])
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def within(self, group: Iterable[int]) -> DuplicatePairs:
+        """Return the pairs whose two nodes are both in a group."""
+        inside = np.isin(self.nodes, list(group)).all(axis=1)
+        return DuplicatePairs(self.evidence, self.nodes[inside], self.score[inside])
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +148,7 @@ def _equal(
 
 
 def _hashes(rows: Features) -> Hashes:
-    """The sum over a row's non-zero entries of a hash of column and value.
+    """Sum, over each row's non-zero entries, a hash of column and value.
 
     Zeros add nothing and the order does not matter, so that a row has one hash in every layout.
     """
@@ -137,20 +171,13 @@ def _bits(values: npt.NDArray[np.float32]) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """A 64-bit finaliser in which every bit of the input moves every bit of the output."""
+    """Mix bits by a 64-bit finaliser: every bit of the input moves every bit of the output."""
     values = values ^ (values >> np.uint64(32))
     values *= np.uint64(0xD6E8FEB86659FD93)
     values ^= values >> np.uint64(32)
     values *= np.uint64(0xD6E8FEB86659FD93)
     values ^= values >> np.uint64(32)
     return values
-
-
-# Below this, nobody would call two rows near duplicates, however rare such a pair is by chance:
-# half of the words in common, or a tenth of the mean squared length apart.
-LEAST: Final[dict[Similarity, float]] = {"jaccard": 0.5, "dice": 0.9}
-
-_PAIR_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,14 +215,15 @@ def near_duplicates(
     Bags of words are measured by Jaccard similarity. Other features are measured by Dice's
     similarity 2 u.v / (|u|^2 + |v|^2), which is the cosine of rows of equal length and 1 for equal
     rows alone. If at least a quarter of the entries are not zero, columns are first standardised
-    and freed of their correlations (see ``whitening``). Candidates come from MinHash or
+    and freed of their correlations (see :func:`whitened`). Candidates come from MinHash or
     random projections, never from all pairs.
 
     The threshold comes from rows whose columns are permuted independently (see
-    ``independence_null``). A pair of sparse rows must also share more columns than
-    chance gives two rows of their lengths (see ``overlap_chance``). Real columns do
-    depend on each other, as words of one topic do: a pair above the threshold is not chance, but
-    whether it is one paper twice, two versions, or two papers with one text, only reading tells.
+    :class:`~drgcn.audit.duplicates.chance.IndependenceNull`). A pair of sparse rows must also
+    share more columns than chance gives two rows of their lengths (see
+    :func:`~drgcn.audit.duplicates.chance.log_chance`). Real columns do depend on each other, as
+    words of one topic do: a pair above the threshold is not chance, but only reading tells whether
+    it is one paper twice, two versions, or two papers with one text.
 
     Args:
         x: Features ``[nodes, columns]``: a tensor (dense, COO, CSR), an array, or a SciPy matrix.
@@ -233,7 +261,7 @@ def near_duplicates(
     threshold = max(quantile, LEAST[similarity] if least is None else least)
     pairs, score = _pairs(rows, similarity, threshold, seed)
     if sparse.issparse(rows) and len(pairs):
-        rare = log_chance(filled(rows), pairs) + math.log(max(every, 1)) <= math.log(
+        rare = log_chance(as_sets(rows), pairs) + math.log(max(every, 1)) <= math.log(
             expected_false
         )
         pairs, score = pairs[rare], score[rare]
@@ -285,16 +313,8 @@ def _squares(rows: Features) -> npt.NDArray[np.float64]:
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
 
-# A direction in which standardised features spread by less than a tenth counts less and less:
-# what two copies differ in by rounding or noise is mostly there.
-_FLOOR = 0.01
-# Beyond this, a covariance matrix costs more than it tells.
-_WIDEST = 4096
-_WHITENING_CHUNK = 1 << 15
-
-
 def whitened(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Columns of mean zero and variance one that are not correlated with each other.
+    """Return columns of mean zero and variance one that are not correlated with each other.
 
     Rows z of standardised columns become ``z (C + 0.01)^(-1/2)``, where C is their correlation
     matrix. Among correlated columns many rows are alike without being the same: a large tumour
@@ -327,51 +347,79 @@ def whitened(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return result
 
 
-def structure_duplicates(
-    pairs: npt.NDArray[Any], nodes: int, *, least_degree: int = 2
-) -> DuplicatePairs:
-    """Twins: nodes with the same neighbours, which may or may not be joined themselves.
+def feature_rows(x: Any) -> Features:
+    """Return checked rows in float32: dense, or CSR with sorted columns and no stored zeros.
+
+    Sparse features are not made dense. What comes back shares no memory with sparse input, and
+    nobody writes to it if the input is dense.
 
     Args:
-        pairs: Edges ``[2, E]``, in one direction or both; loops do not count.
-        nodes: Number of nodes.
-        least_degree: Nodes with fewer neighbours (apart from each other) are no twins: a single
-            neighbour is shared too easily.
+        x: Features ``[nodes, columns]``: a tensor (dense, COO, CSR), an array, or a SciPy matrix.
 
-    Returns:
-        Each further twin with the first: n twins are n - 1 pairs.
+    Raises:
+        InputError: If they are no matrix of finite numbers; the message names row and column.
     """
-    adjacency = _adjacency(pairs, nodes)
-    degree = np.diff(adjacency.indptr)
-    apart = exact_duplicates(adjacency).pairs.nodes
-    apart = apart[degree[apart[:, 0]] >= least_degree] if len(apart) else apart
-    closed = sparse.csr_array(adjacency + sparse.eye_array(nodes, dtype=np.float32, format="csr"))
-    joined = exact_duplicates(closed).pairs.nodes
-    joined = joined[degree[joined[:, 0]] > least_degree] if len(joined) else joined
-    both = np.concatenate([apart, joined])  # no pair is in both: twins apart are not joined
-    return DuplicatePairs("structure", both, np.ones(len(both)))
+    matrix = as_features(x, "features") if isinstance(x, torch.Tensor) else x
+    matrix = numeric_matrix(matrix, "features")
+    if sparse.issparse(matrix):
+        matrix = sparse.csr_array(matrix, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+    return matrix
 
 
-def neighbour_overlap(
-    pairs: npt.NDArray[Any], nodes: int, asked: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """Jaccard similarity of the neighbours of some pairs of nodes, each other left out."""
-    adjacency = _adjacency(pairs, nodes)
-    if not len(asked):
-        return np.empty(0)
-    a, b = asked.T
-    degree = np.diff(adjacency.indptr)
-    shared = np.asarray(adjacency[a].multiply(adjacency[b]).sum(axis=1)).ravel()
-    joined = np.asarray(adjacency[a, b]).ravel()
-    union = degree[a] + degree[b] - 2 * joined - shared
-    return np.divide(shared, union, out=np.zeros(len(asked)), where=union > 0)
+def by_density(rows: Features) -> Features:
+    """Return the same rows, in CSR if few entries are not zero, else dense.
+
+    So what is computed from rows depends on their content and not on the layout they came in.
+    """
+    entries = rows.nnz if sparse.issparse(rows) else np.count_nonzero(rows)
+    dense = entries >= _DENSE * max(rows.shape[0] * rows.shape[1], 1)
+    if dense:
+        return rows.toarray() if sparse.issparse(rows) else rows
+    return rows if sparse.issparse(rows) else sparse.csr_array(rows)
 
 
-def _adjacency(pairs: npt.NDArray[Any], nodes: int) -> sparse.csr_array:
-    a, b = pairs[:, pairs[0] != pairs[1]]
-    ones = np.ones(2 * len(a), dtype=np.float32)
-    ends = np.concatenate([a, b]), np.concatenate([b, a])
-    adjacency = sparse.csr_array((ones, ends), shape=(nodes, nodes))
-    adjacency.sum_duplicates()
-    adjacency.data[:] = 1
-    return adjacency
+def bag_of_words(rows: Features) -> sparse.csr_array | None:
+    """Return the rows as zeros and ones if they are a bag of words; ``None`` if values matter.
+
+    A bag of words may have been divided by its number of words or by its length: then the values
+    of a row are equal, and follow from how many there are.
+    """
+    csr = rows if sparse.issparse(rows) else None
+    if csr is None:
+        if not all(
+            _one_value(rows[at : at + _DENSITY_CHUNK])
+            for at in range(0, len(rows), _DENSITY_CHUNK)
+        ):
+            return None
+        csr = sparse.csr_array(rows)
+    counts = np.diff(csr.indptr)
+    some = counts > 0
+    if not some.any():
+        return None
+    starts = csr.indptr[:-1][some]
+    least = np.minimum.reduceat(csr.data, starts).astype(np.float64)
+    most = np.maximum.reduceat(csr.data, starts).astype(np.float64)
+    size = counts[some]
+    follows = any(_constant(most * size**power) for power in (0.0, 0.5, 1.0))
+    if least.min() <= 0 or not np.allclose(least, most, rtol=1e-5) or not follows:
+        return None
+    return as_sets(csr)
+
+
+def row_sizes(rows: Features) -> npt.NDArray[np.int64]:
+    """Return the number of entries of each row that are not zero."""
+    if sparse.issparse(rows):
+        return np.diff(rows.indptr).astype(np.int64)
+    return np.count_nonzero(rows, axis=1).astype(np.int64)
+
+
+def _one_value(block: npt.NDArray[np.float32]) -> bool:
+    most = block.max(axis=1, keepdims=True, initial=0)
+    return bool(np.all((block == 0) | (block >= most * np.float32(1 - 1e-5))))
+
+
+def _constant(values: npt.NDArray[np.float64]) -> bool:
+    return bool(np.allclose(values, values[0], rtol=1e-4, atol=0))

@@ -1,4 +1,4 @@
-"""Findings about duplicates: how many, by what evidence, and across which parts."""
+"""Findings about duplicates: counts by evidence, parts of the split, labels, similarity."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drgcn.audit.duplicates.groups import DuplicateGroups, Groups, find_duplicates
-from drgcn.audit.duplicates.pairs import DuplicatePairs, groups_of
+from drgcn.audit.duplicates.features import DuplicatePairs
+from drgcn.audit.duplicates.groups import (
+    DuplicateGroups,
+    Groups,
+    connected_groups,
+    find_duplicates,
+)
 from drgcn.audit.finding import Finding, Severity
 from drgcn.audit.graph_view import PARTS, GraphView
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-
+_COLUMNS = ("nodes", "parts", "labels", "evidence")
 _EXAMPLES = 20
+_STEPS = 20  # of similarity, from 0 to 1
 
 
 def duplicate_findings(
@@ -52,6 +58,43 @@ def duplicate_findings(
     return [*findings, _together(view, found)]
 
 
+def similarity_finding(found: DuplicateGroups) -> Finding:
+    """Count pairs by similarity in steps of 0.05, for each kind of evidence with pairs.
+
+    Many pairs far above the threshold suggest copies; counts that fall off towards it suggest
+    pairs that are merely close.
+    """
+    kinds = [pairs for pairs in found.pairs() if len(pairs)]
+    # Rounding can take a similarity past one.
+    steps = [
+        np.minimum((np.clip(pairs.score, 0, 1) * _STEPS).astype(np.int64), _STEPS - 1)
+        for pairs in kinds
+    ]
+    counts = np.array([np.bincount(step, minlength=_STEPS) for step in steps])
+    lowest = min((int(step.min()) for step in steps), default=_STEPS)
+    total = sum(map(len, kinds))
+    return Finding(
+        name="similarity of the pairs",
+        severity="fine",
+        summary=f"{total:,} pairs of duplicates, by similarity: "
+        + ", ".join(
+            f"{len(pairs):,} by {pairs.evidence} (median {np.median(pairs.score):.2f})"
+            for pairs in kinds
+        )
+        + "."
+        if total
+        else "No pairs of duplicates were found.",
+        definition="Similarities of the pairs that make groups of duplicates, equal features "
+        f"being 1, counted from each step up to the next, {1 / _STEPS:g} further on.",
+        numbers={str(pairs.evidence): len(pairs) for pairs in kinds},
+        columns=("similarity from", *(str(pairs.evidence) for pairs in kinds)),
+        rows=tuple(
+            (round(step / _STEPS, 2), *(int(count) for count in counts[:, step]))
+            for step in range(lowest, _STEPS)
+        ),
+    )
+
+
 def _exact(view: GraphView, found: DuplicateGroups) -> Finding:
     groups = found.groups("exact features")
     chance = len(np.unique(found.by_chance.nodes))
@@ -84,7 +127,7 @@ def _near(view: GraphView, found: DuplicateGroups) -> Finding:
         f"{near.expected_false:g} pairs of the whole dataset are expected to reach "
         f"{near.null_quantile:.3f}. Versions of one text and texts with one beginning are among "
         "them: read them before merging.",
-        groups_of(near.pairs.nodes, view.nodes),
+        connected_groups(near.pairs.nodes, view.nodes),
         {
             "threshold": _plain(near.threshold),
             "null quantile": _plain(near.null_quantile),
@@ -105,7 +148,7 @@ def _text(view: GraphView, found: DuplicateGroups) -> Finding:
         f"{text.threshold:.3f}, or titles alike but for some letters, that share more words than "
         f"chance gives them (at most {text.expected_false:g} false pairs expected in the whole "
         f"dataset). {text.texts:,} of {view.nodes:,} nodes have a text.",
-        groups_of(text.pairs.nodes, view.nodes),
+        connected_groups(text.pairs.nodes, view.nodes),
         {
             "texts": text.texts,
             "threshold": _plain(text.threshold),
@@ -160,10 +203,10 @@ def _finding(
         "nodes": nodes,
         "copies": nodes - len(groups),
         "groups in train and test": len(both),
-        "groups in two parts or more": len(in_two_parts(view, groups)),
+        "groups in two parts or more": len(_in_two_parts(view, groups)),
         "groups with different labels": len(conflicts),
     }
-    # What straddles comes first: it is what a reader has to see.
+    # Groups in train and test come first: they matter most.
     shown = [*both, *(group for group in groups if group not in set(both))][:_EXAMPLES]
     return Finding(
         name=name,
@@ -171,8 +214,8 @@ def _finding(
         summary=summary,
         definition=definition,
         numbers=counts | numbers,
-        columns=COLUMNS,
-        rows=tuple(group_row(view, found, group) for group in shown),
+        columns=_COLUMNS,
+        rows=tuple(_group_row(view, found, group) for group in shown),
     )
 
 
@@ -181,13 +224,13 @@ def _plain(value: float) -> float | None:
 
 
 def straddling(view: GraphView, groups: Groups, *parts: str) -> Groups:
-    """The groups with a node in each of some parts of the split."""
+    """Return the groups with a node in each of some parts of the split."""
     masks = [view.mask(part) for part in parts]
     return tuple(group for group in groups if all(mask[list(group)].any() for mask in masks))
 
 
 def label_conflicts(view: GraphView, groups: Groups) -> Groups:
-    """The groups whose known labels differ."""
+    """Return the groups whose known labels differ."""
     conflicting = []
     for group in groups:
         members = [node for node in group if view.known[node]]
@@ -196,8 +239,8 @@ def label_conflicts(view: GraphView, groups: Groups) -> Groups:
     return tuple(conflicting)
 
 
-def in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
-    """The groups with nodes in two parts of the split or more."""
+def _in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
+    """Return the groups with nodes in two parts of the split or more."""
     return {
         group
         for number, first in enumerate(PARTS)
@@ -206,18 +249,15 @@ def in_two_parts(view: GraphView, groups: Groups) -> set[tuple[int, ...]]:
     }
 
 
-COLUMNS = ("nodes", "parts", "labels", "evidence")
-
-
-def group_row(view: GraphView, found: DuplicateGroups, group: tuple[int, ...]) -> tuple[Any, ...]:
-    """The cells of a group below :data:`COLUMNS`."""
+def _group_row(view: GraphView, found: DuplicateGroups, group: tuple[int, ...]) -> tuple[Any, ...]:
+    """The cells of a group below :data:`_COLUMNS`."""
     parts = ["/".join(part for part in PARTS if view.mask(part)[node]) or "none" for node in group]
     names = [_label(view, node) for node in group]
     return (
         " ".join(map(str, group)),
         " ".join(parts),
         ", ".join(names),
-        ", ".join(_evidence(pairs, group) for pairs in _kinds(found, group)),
+        ", ".join(map(_evidence, _kinds(found, group))),
     )
 
 
@@ -226,9 +266,11 @@ def _kinds(found: DuplicateGroups, group: tuple[int, ...]) -> list[DuplicatePair
     return [pairs for pairs in inside if len(pairs)]
 
 
-def _evidence(pairs: DuplicatePairs, group: tuple[int, ...]) -> str:
-    if pairs.evidence in ("exact features", "structure"):
-        return {"exact features": "equal features", "structure": "same neighbours"}[pairs.evidence]
+def _evidence(pairs: DuplicatePairs) -> str:
+    if pairs.evidence == "exact features":
+        return "equal features"
+    if pairs.evidence == "structure":
+        return "same neighbours"
     low, high = pairs.score.min(), pairs.score.max()
     return f"{pairs.evidence} {low:.2f}" + (f" to {high:.2f}" if high - low > 0.005 else "")
 
@@ -239,43 +281,3 @@ def _label(view: GraphView, node: int) -> str:
     if view.y.ndim == 2:
         return " ".join(view.class_names[label] for label in np.flatnonzero(view.y[node]))
     return view.class_names[view.y[node]]
-
-
-_STEPS = 20
-
-
-def similarity_finding(found: DuplicateGroups) -> Finding:
-    """Pairs by similarity in steps of 0.05, for each kind of evidence with pairs.
-
-    A heap far above the threshold speaks for copies, a tail that runs out at it for pairs that
-    are merely close.
-    """
-    kinds = [pairs for pairs in found.pairs() if len(pairs)]
-    # Rounding can take a similarity past one.
-    steps = [
-        np.minimum((np.clip(pairs.score, 0, 1) * _STEPS).astype(np.int64), _STEPS - 1)
-        for pairs in kinds
-    ]
-    counts = np.array([np.bincount(step, minlength=_STEPS) for step in steps])
-    lowest = min((int(step.min()) for step in steps), default=_STEPS)
-    total = sum(map(len, kinds))
-    return Finding(
-        name="similarity of the pairs",
-        severity="fine",
-        summary=f"{total:,} pairs of duplicates, by similarity: "
-        + ", ".join(
-            f"{len(pairs):,} by {pairs.evidence} (median {np.median(pairs.score):.2f})"
-            for pairs in kinds
-        )
-        + "."
-        if total
-        else "No pairs of duplicates were found.",
-        definition="Similarities of the pairs that make groups of duplicates, equal features "
-        f"being 1, counted from each step up to the next, {1 / _STEPS:g} further on.",
-        numbers={f"{pairs.evidence}": len(pairs) for pairs in kinds},
-        columns=("similarity from", *(str(pairs.evidence) for pairs in kinds)),
-        rows=tuple(
-            (round(step / _STEPS, 2), *(int(count) for count in counts[:, step]))
-            for step in range(lowest, _STEPS)
-        ),
-    )

@@ -1,24 +1,27 @@
-"""Which nodes of a graph are the same thing twice, and what speaks for it."""
+"""Groups of duplicate nodes, by features and texts; and twins, nodes with the same neighbours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from drgcn.audit.duplicates.chance import log_chance_of_equality
-from drgcn.audit.duplicates.feature_rows import by_density, feature_rows
 from drgcn.audit.duplicates.features import (
+    DuplicatePairs,
+    Evidence,
     NearDuplicates,
+    by_density,
     exact_duplicates,
+    feature_rows,
     near_duplicates,
-    structure_duplicates,
 )
-from drgcn.audit.duplicates.pairs import DuplicatePairs, Evidence, groups_of
 from drgcn.audit.duplicates.texts import TextDuplicates, checked_texts, text_duplicates
 from drgcn.audit.graph_view import GraphView
 
@@ -30,7 +33,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class DuplicateGroups:
-    """Groups of nodes that are one thing, with the evidence for every pair.
+    """Pairs of duplicate nodes by kind of evidence, and the groups that they connect.
 
     Attributes:
         nodes: Number of nodes of the graph.
@@ -52,19 +55,20 @@ class DuplicateGroups:
     zero_rows: tuple[int, ...]
 
     def pairs(self, *evidence: Evidence) -> list[DuplicatePairs]:
-        """The pairs that make groups, of some kinds of evidence or of all."""
+        """Return the pairs that make groups, of some kinds of evidence or of all."""
         found = [self.exact, self.near.pairs, *([] if self.text is None else [self.text.pairs])]
         return [pairs for pairs in found if not evidence or pairs.evidence in evidence]
 
     def groups(self, *evidence: Evidence) -> Groups:
-        """Sets of nodes connected by pairs of some kinds of evidence, or of all.
+        """Return sets of nodes connected by pairs of some kinds of evidence, or of all.
 
-        A group holds what hangs together: its ends may be less alike than any of its pairs.
+        Nodes of a group that are in no pair may be less alike than any of its pairs.
         """
-        return groups_of(np.concatenate([p.nodes for p in self.pairs(*evidence)]), self.nodes)
+        pairs = np.concatenate([kind.nodes for kind in self.pairs(*evidence)])
+        return connected_groups(pairs, self.nodes)
 
     def evidence(self, a: int, b: int) -> dict[str, float]:
-        """What speaks for a pair, with its scores; twins are named as ``"structure"``."""
+        """Return the evidence for a pair with its scores; that of twins is ``"structure"``."""
         wanted = sorted((a, b))
         scores = {}
         for pairs in (*self.pairs(), self.twins):
@@ -129,3 +133,74 @@ def _by_chance(
 
 def _part(pairs: DuplicatePairs, chosen: npt.NDArray[np.bool_]) -> DuplicatePairs:
     return DuplicatePairs(pairs.evidence, pairs.nodes[chosen], pairs.score[chosen])
+
+
+def structure_duplicates(
+    pairs: npt.NDArray[Any], nodes: int, *, least_degree: int = 2
+) -> DuplicatePairs:
+    """Find twins: nodes with the same neighbours, which may or may not be joined themselves.
+
+    A paper entered twice has twice the same references, so its copies are twins. But twins need
+    be no copies: two papers that cite the same two, every leaf of a hub, and all products bought
+    with one other are twins too, and the smaller the degree, the more of them. A duplicate in turn
+    need not be a twin, since citations of one paper are often spread over its copies, and copies
+    are often listed as citing each other. So twins join no nodes to a group: they are counted
+    beside the pairs that features or texts make.
+
+    Args:
+        pairs: Edges ``[2, E]``, in one direction or both; loops do not count.
+        nodes: Number of nodes.
+        least_degree: Nodes with fewer neighbours (apart from each other) are no twins: a single
+            neighbour is shared too easily.
+
+    Returns:
+        Each further twin with the first: n twins are n - 1 pairs.
+    """
+    adjacency = _adjacency(pairs, nodes)
+    degree = np.diff(adjacency.indptr)
+    apart = exact_duplicates(adjacency).pairs.nodes
+    apart = apart[degree[apart[:, 0]] >= least_degree] if len(apart) else apart
+    closed = sparse.csr_array(adjacency + sparse.eye_array(nodes, dtype=np.float32, format="csr"))
+    joined = exact_duplicates(closed).pairs.nodes
+    joined = joined[degree[joined[:, 0]] > least_degree] if len(joined) else joined
+    both = np.concatenate([apart, joined])  # no pair is in both: twins apart are not joined
+    return DuplicatePairs("structure", both, np.ones(len(both)))
+
+
+def _adjacency(pairs: npt.NDArray[Any], nodes: int) -> sparse.csr_array:
+    a, b = pairs[:, pairs[0] != pairs[1]]
+    ones = np.ones(2 * len(a), dtype=np.float32)
+    ends = np.concatenate([a, b]), np.concatenate([b, a])
+    adjacency = sparse.csr_array((ones, ends), shape=(nodes, nodes))
+    adjacency.sum_duplicates()
+    adjacency.data[:] = 1
+    return adjacency
+
+
+def connected_groups(pairs: npt.NDArray[np.int64], nodes: int) -> tuple[tuple[int, ...], ...]:
+    """Connected components of a list of pairs, in the order of their first nodes.
+
+    Args:
+        pairs: Pairs of nodes, shape ``[P, 2]``.
+        nodes: Number of nodes.
+
+    Example:
+        >>> connected_groups(np.array([[4, 1], [1, 2], [0, 5]]), 6)
+        ((0, 5), (1, 2, 4))
+    """
+    if not len(pairs):
+        return ()
+    # Only the nodes that are in a pair: a million nodes with ten pairs must cost ten pairs.
+    members, ends = np.unique(pairs, return_inverse=True)
+    if members[0] < 0 or members[-1] >= nodes:
+        raise IndexError(f"pairs name nodes outside 0 to {nodes - 1}")
+    ends = ends.reshape(pairs.shape)
+    graph = sparse.coo_array(
+        (np.ones(len(pairs), dtype=np.int8), (ends[:, 0], ends[:, 1])),
+        shape=(len(members), len(members)),
+    )
+    _, component = connected_components(graph, directed=False)
+    order = np.argsort(component, kind="stable")  # members stay in rising order
+    cuts = np.flatnonzero(np.diff(component[order])) + 1
+    groups = [tuple(part.tolist()) for part in np.split(members[order], cuts)]
+    return tuple(sorted(group for group in groups if len(group) > 1))

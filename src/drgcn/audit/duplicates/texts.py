@@ -1,4 +1,4 @@
-"""Nodes whose texts are the same but for small edits."""
+"""Pairs of nodes with the same words, or titles that differ in a few letters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from drgcn.audit.duplicates.chance import log_chance
-from drgcn.audit.duplicates.features import exact_duplicates, near_duplicates
+from drgcn.audit.duplicates.features import DuplicatePairs, exact_duplicates, near_duplicates
 from drgcn.audit.duplicates.hashing import similar_sets
-from drgcn.audit.duplicates.pairs import DuplicatePairs
 from drgcn.audit.texts import split_words
 from drgcn.errors import InputError
 
@@ -24,6 +23,9 @@ _TITLE = 25
 _TITLE_LIKENESS = 0.7
 # With fewer words a text is a phrase that many share, such as "technical report".
 _SHORTEST = 5
+# Far above any abstract; a whole library in one field is a mistake of the file.
+LONGEST = 1 << 26
+_ENDINGS = re.compile(r"(?<=[a-z]{3})(?:ations?|ings?|edly|ed|ies|es|s|ly)$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class TextDuplicates:
     Attributes:
         pairs: Pairs with their Jaccard similarity, of all words or of the letters of titles,
             whichever is more.
-        texts: How many nodes have a text of five different telling words; the others are in no
+        texts: How many nodes have a text of five different content words; the others are in no
             pair.
         threshold: The least Jaccard similarity of the words of a pair of long texts.
         null_quantile: As in :class:`drgcn.audit.duplicates.features.NearDuplicates`, of words.
@@ -119,7 +121,7 @@ def _jaccard(sets: sparse.csr_array, pairs: npt.NDArray[np.int64]) -> npt.NDArra
 
 
 def _best(pairs: npt.NDArray[np.int64], score: npt.NDArray[np.float64]) -> DuplicatePairs:
-    """Each pair once, with its best score."""
+    """Return each pair once, with its best score."""
     pairs = np.sort(pairs, axis=1)
     order = np.lexsort((-score, pairs[:, 1], pairs[:, 0]))
     pairs, score = pairs[order], score[order]
@@ -128,13 +130,8 @@ def _best(pairs: npt.NDArray[np.int64], score: npt.NDArray[np.float64]) -> Dupli
     return DuplicatePairs("text", pairs[new], score[new])
 
 
-# Far above any abstract; a whole library in one field is a mistake of the file.
-LONGEST = 1 << 26
-_ENDINGS = re.compile(r"(?<=[a-z]{3})(?:ations?|ings?|edly|ed|ies|es|s|ly)$")
-
-
 def checked_texts(texts: Sequence[str], nodes: int | None = None) -> tuple[str, ...]:
-    """The texts, once every one is a string of bearable length.
+    """Return the texts as a tuple, or raise unless each is a string of bearable length.
 
     Raises:
         InputError: If a text is something else (bytes, say), or there are too few or too many.
@@ -161,7 +158,7 @@ def checked_texts(texts: Sequence[str], nodes: int | None = None) -> tuple[str, 
 
 
 def plain_words(text: str, stem: bool = True) -> list[str]:
-    """Words in lower case without accents, punctuation, stop words and bare numbers.
+    """Return words in lower case without accents, punctuation, stop words and bare numbers.
 
     Args:
         text: A text; forms of one letter (ligatures, wide letters, accents) become one.
@@ -184,7 +181,7 @@ def plain_words(text: str, stem: bool = True) -> list[str]:
 
 
 def pieces(words: Iterable[str]) -> list[str]:
-    """Runs of three letters of the words with a blank on either side.
+    """Return runs of three letters of the words with a blank on either side.
 
     Words with one wrong letter share most of their pieces.
     """
@@ -196,7 +193,7 @@ def pieces(words: Iterable[str]) -> list[str]:
 
 
 def set_matrix(parts: Sequence[Iterable[str]]) -> sparse.csr_array:
-    """Zeros and ones: which text has which word or piece; columns in alphabetical order."""
+    """Return a matrix of zeros and ones: texts by words (or pieces) in alphabetical order."""
     sets = [sorted(set(words)) for words in parts]
     vocabulary = {word: column for column, word in enumerate(sorted(set().union(*sets)))}
     indptr = np.cumsum([0, *map(len, sets)])

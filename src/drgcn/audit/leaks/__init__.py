@@ -1,1 +1,1 @@
-"""Labels that leak into what a model sees: words, single features, and how far these get."""
+"""Search for labels in the texts and features of nodes."""

@@ -12,18 +12,64 @@ import numpy.typing as npt
 from scipy import sparse
 
 from drgcn.audit.finding import Finding, not_done
-from drgcn.audit.graph_view import GraphView
+from drgcn.audit.graph_view import GraphView, is_finite
 from drgcn.data.features import Features
 from drgcn.data.splits import Labels, Mask
 from drgcn.errors import InputError
 
 STRENGTHS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 _WITHOUT_VALIDATION: Final = 1.0
+_TOO_EASY: Final = 0.99
+
+
+def predictor_finding(view: GraphView, label_columns: Sequence[int] = ()) -> Finding:
+    """Report the test accuracy of simple predictors, as context for the other findings.
+
+    Args:
+        view: The graph.
+        label_columns: Columns that are named after a word of a class name; if there are any, the
+            features are tried without them too.
+    """
+    name = "simple predictors"
+    try:
+        result = baselines(view)
+        without = baselines(view, label_columns) if label_columns else None
+    except InputError as error:
+        return not_done(name, error)
+    easiest = max(result.majority, result.neighbours, result.features)
+    rows = [
+        ("majority class", result.majority),
+        ("neighbours' labels alone", result.neighbours),
+        ("features alone", result.features),
+    ]
+    if without is not None:
+        rows.append(("features alone, without label words", without.features))
+    return Finding(
+        name=name,
+        severity="warning" if easiest >= _TOO_EASY else "note",
+        summary=f"Of {result.test:,} test nodes, the majority class is right for "
+        f"{100 * result.majority:.1f} %, training neighbours alone for "
+        f"{100 * result.neighbours:.1f} %, features alone for {100 * result.features:.1f} %"
+        + ("." if without is None else f", without label words {100 * without.features:.1f} %."),
+        definition="Accuracy on the test nodes of: the most frequent class of the training nodes; "
+        "the most frequent class of a node's training neighbours (the majority where it has "
+        "none); logistic regression on the features, C chosen on validation. A warning if one "
+        f"of them reaches {100 * _TOO_EASY:.0f} %.",
+        numbers={
+            **dict(rows),
+            "test nodes with a training neighbour": result.reached,
+            "C": result.strength,
+            "test nodes": result.test,
+            "label word columns": len(label_columns),
+        },
+        columns=("predictor", "accuracy"),
+        rows=tuple(rows),
+    )
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Shares of test nodes whose class was guessed, by three simple ways.
+    """Test accuracy of three simple predictors.
 
     Attributes:
         majority: The most frequent class of the training nodes, always.
@@ -87,7 +133,7 @@ def _parts(view: GraphView) -> tuple[Mask, Mask, Mask]:
             f"Expected training nodes of at least 2 classes and test nodes; found {classes} "
             f"classes and {int(test.sum())} test nodes. Give a split."
         )
-    if not np.isfinite(view.x.data if sparse.issparse(view.x) else view.x).all():
+    if not is_finite(view.x):
         raise InputError("Expected finite features; found NaN or infinity. Replace them first.")
     return train, val, test
 
@@ -95,7 +141,7 @@ def _parts(view: GraphView) -> tuple[Mask, Mask, Mask]:
 def _regression(
     x: Features, y: Labels, train: Mask, val: Mask, test: Mask, leave_out: Sequence[int]
 ) -> tuple[float, Labels]:
-    """The strength chosen, and the classes guessed for the test nodes."""
+    """Return the strength chosen, and the classes predicted for the test nodes."""
     kept = np.setdiff1d(np.arange(x.shape[1]), np.asarray(leave_out, dtype=np.int64))
     if not len(kept):
         return _WITHOUT_VALIDATION, np.full(test.sum(), np.bincount(y[train]).argmax())
@@ -137,62 +183,10 @@ def _fitted(x: Features, y: Labels, strength: float) -> Any:
 
 
 def _votes(pairs: npt.NDArray[np.int64], y: Labels, train: Mask) -> npt.NDArray[np.float64]:
-    """How many training neighbours of each class every node has."""
+    """Count the training neighbours of each class for every node."""
     source, target = pairs
     # Its own label is what is to be guessed.
     counted = train[source] & (source != target)
     votes = np.zeros((len(y), int(y.max()) + 1))
     np.add.at(votes, (target[counted], y[source[counted]]), 1.0)
     return votes
-
-
-_TOO_EASY: Final = 0.99
-
-
-def predictor_finding(view: GraphView, label_columns: Sequence[int] = ()) -> Finding:
-    """How well they do on the test nodes, as context for everything else.
-
-    Args:
-        view: The graph.
-        label_columns: Columns that are named after a word of a class name; if there are any, the
-            features are tried without them too.
-    """
-    name = "simple predictors"
-    try:
-        result = baselines(view)
-        without = baselines(view, label_columns) if label_columns else None
-    except InputError as error:
-        return not_done(name, error)
-    rows = [
-        ("majority class", result.majority),
-        ("neighbours' labels alone", result.neighbours),
-        ("features alone", result.features),
-    ]
-    if without is not None:
-        rows.append(("features alone, without label words", without.features))
-    return Finding(
-        name=name,
-        severity="warning" if _easiest(result) >= _TOO_EASY else "note",
-        summary=f"Of {result.test:,} test nodes, the majority class is right for "
-        f"{100 * result.majority:.1f} %, training neighbours alone for "
-        f"{100 * result.neighbours:.1f} %, features alone for {100 * result.features:.1f} %"
-        + ("." if without is None else f", without label words {100 * without.features:.1f} %."),
-        definition="Accuracy on the test nodes of: the most frequent class of the training nodes; "
-        "the most frequent class of a node's training neighbours (the majority where it has "
-        "none); logistic regression on the features, C chosen on validation. A warning if one "
-        "of them "
-        f"reaches {100 * _TOO_EASY:.0f} %.",
-        numbers={
-            **dict(rows),
-            "test nodes with a training neighbour": result.reached,
-            "C": result.strength,
-            "test nodes": result.test,
-            "label word columns": len(label_columns),
-        },
-        columns=("predictor", "accuracy"),
-        rows=tuple(rows),
-    )
-
-
-def _easiest(result: Baselines) -> float:
-    return max(result.majority, result.neighbours, result.features)

@@ -1,4 +1,4 @@
-"""Words of class names, and the words that nodes have in their texts or features."""
+"""Words of class names, and lookup of words in the texts or named features of nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drgcn.errors import InputError
 
 
 class WordSource(Protocol):
-    """Says of all nodes at once whether they have a word; words are stems."""
+    """Lookup of words for all nodes at once; words are stems."""
 
     @property
     def readable(self) -> Mask:
@@ -38,6 +38,7 @@ class WordSource(Protocol):
 
 Rule = Literal["all", "any", "phrase"]
 RULES: Final[tuple[Rule, ...]] = ("all", "any", "phrase")
+RULE_NAMES: Final[dict[Rule, str]] = {"all": "all words", "any": "any word", "phrase": "in order"}
 Expansions = Mapping[str, str | Sequence[str]]
 
 # Names of research fields that are usually written as letters. A class called "AI" may still
@@ -79,7 +80,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class LabelWords:
-    """A class and how its name may be written.
+    """Name of a class, and the ways to write it.
 
     Attributes:
         name: The class as the data calls it.
@@ -92,7 +93,7 @@ class LabelWords:
 
     @classmethod
     def of(cls, name: str, expansions: Expansions = ABBREVIATIONS) -> LabelWords:
-        """The words of a name: cut at blanks, signs and ``aB``, or those of its expansion.
+        """Split a name, or its expansion, into words: at blanks, signs and ``aB``.
 
         Args:
             name: Name of a class, such as ``"Reinforcement_Learning"``.
@@ -104,8 +105,8 @@ class LabelWords:
             )
         written = expansions.get(name, name)
         ways = [written] if isinstance(written, str) else list(written)
-        forms = (tuple(_words(way)) for way in ways)
-        return cls(name, tuple(dict.fromkeys(form for form in forms if any(map(_telling, form)))))
+        forms = dict.fromkeys(tuple(_words(way)) for way in ways)
+        return cls(name, tuple(form for form in forms if any(map(_has_content, form))))
 
     def __str__(self) -> str:
         return " / ".join(" ".join(form) for form in self.forms)
@@ -113,11 +114,11 @@ class LabelWords:
     @property
     def stems(self) -> frozenset[str]:
         """The stems that ``"any"`` looks for: each word, and all of them written as one."""
-        words = {word for form in self.forms for word in form if _telling(word)}
+        words = {word for form in self.forms for word in form if _has_content(word)}
         return frozenset(map(stem, words | {"".join(form) for form in self.forms}))
 
     def found(self, source: WordSource, rule: Rule) -> Mask:
-        """The nodes that carry the name.
+        """Return the nodes that carry the name.
 
         Args:
             source: Where to look.
@@ -150,7 +151,7 @@ def _words(name: str) -> list[str]:
     return split_words(_CAMEL.sub(" ", unicodedata.normalize("NFKC", name)))
 
 
-def _telling(word: str) -> bool:
+def _has_content(word: str) -> bool:
     return word not in _GLUE and any(letter.isalpha() for letter in word)
 
 
@@ -272,7 +273,7 @@ class FeatureWords:
 
 
 def read_feature_names(path: str | PathLike[str]) -> tuple[str | None, ...]:
-    """The word of every column, ``None`` where it is not known for sure.
+    """Read the word of every column, ``None`` where it is not known for sure.
 
     The file is a CSV table with the columns ``dim`` (the feature column, from 0, each one once)
     and ``word`` (or ``top_surface_word``). Where it has a column ``confident``, words of rows

@@ -1,1 +1,1 @@
-"""A dataset without its duplicates, with an account of every node."""
+"""Refining of a dataset: duplicates merged, with an account of every node."""

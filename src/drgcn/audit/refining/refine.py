@@ -1,33 +1,111 @@
-"""``refine``: a dataset without its duplicates, once or until no more are found."""
+"""``refine``: a dataset without its duplicates, once or until no more are found, as a folder."""
 
 from __future__ import annotations
 
+import json
+import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
+from drgcn._io import whole_folder
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
-from drgcn.audit.duplicates.pairs import Evidence
+from drgcn.audit.duplicates.features import Evidence
 from drgcn.audit.graph_view import GraphView
 from drgcn.audit.refining.merging import (
+    EdgeAccount,
     FeatureRule,
+    LabelConflict,
+    NodeMap,
     merge_edges,
     merge_features,
     merge_labels,
     merge_masks,
 )
-from drgcn.audit.refining.node_map import NodeMap, Refined
-from drgcn.data.arrays import numeric_matrix
 from drgcn.data.assemble import RawGraph, assemble
 from drgcn.data.checks import from_texts
-from drgcn.data.features import Features
+from drgcn.data.features import Features, numeric_matrix
+from drgcn.data.loader import load
 from drgcn.data.splits import AnyLabels, Masks
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.tables import Table
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+EVIDENCE: Final[tuple[Evidence, ...]] = ("exact features", "near features", "text")
+_ROUNDS: Final = 10
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Refined dataset with an account of nodes, edges, labels and features.
+
+    Attributes:
+        data: The new graph, as :func:`drgcn.data.load` would give it.
+        node_map: Fate of every old node.
+        edges: Counts of edges before and after.
+        conflicts: Groups whose members had different labels.
+        left_training: Old training nodes that were taken out of training because what they were
+            merged with is validated or tested on.
+        feature_rule: How features of merged nodes were made.
+        removed_features: Old numbers of the columns that were taken out.
+        replaced_features: Whether the features are new ones.
+        has_split: Whether the old graph had a split.
+        texts: Texts of the new nodes, if those of the old ones were given.
+    """
+
+    data: Data
+    node_map: NodeMap
+    edges: EdgeAccount
+    conflicts: tuple[LabelConflict, ...]
+    left_training: tuple[int, ...]
+    feature_rule: FeatureRule
+    removed_features: tuple[int, ...] = ()
+    replaced_features: bool = False
+    has_split: bool = True
+    texts: tuple[str, ...] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """True if anything was merged, dropped, removed or replaced."""
+        counts = self.node_map.counts
+        return (
+            bool(counts["merged"] or counts["dropped"] or self.removed_features)
+            or self.replaced_features
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; the map is a table of its own."""
+        info = self.data.dataset
+        return {
+            "refined from": dict(info.options),
+            "nodes": {"before": len(self.node_map.fates), **self.node_map.counts},
+            "edges": asdict(self.edges),
+            "features": {
+                "columns": info.features,
+                "rule for merged nodes": self.feature_rule,
+                "removed columns": list(self.removed_features),
+                "replaced": self.replaced_features,
+            },
+            "split": {
+                "train": info.train,
+                "val": info.val,
+                "test": info.test,
+                "rule for merged nodes": "test if a member is in test, else val, else train",
+                "nodes that left training": list(self.left_training),
+            },
+            "class names": list(info.class_names),
+            "label conflicts": [asdict(conflict) for conflict in self.conflicts],
+            "content hash": info.content_hash,
+        }
 
 
 def refine(
@@ -156,9 +234,9 @@ def _columns(columns: Iterable[int], width: int) -> list[int]:
 
 
 def _by_name(y: AnyLabels, names: tuple[str, ...]) -> tuple[AnyLabels, tuple[str, ...]]:
-    """Labels numbered in the order of their names, without classes that nobody has.
+    """Return labels numbered in the order of their names, without empty classes.
 
-    That is how tables of nodes are read: the graph is then the same before writing and after.
+    Tables of nodes are read that way: the graph is then the same before writing and after.
     """
     if y.ndim == 2:
         return y, names
@@ -174,7 +252,7 @@ def _by_name(y: AnyLabels, names: tuple[str, ...]) -> tuple[AnyLabels, tuple[str
 def _merged_texts(
     texts: Sequence[str], nodes: int, members: Sequence[Sequence[int]]
 ) -> tuple[str, ...]:
-    """The text of the first member that has one."""
+    """Return, for each new node, the text of the first member that has one."""
     if len(texts) != nodes:
         raise InputError(f"Expected a text for each of {nodes} nodes; found {len(texts)}.")
     return tuple(
@@ -195,11 +273,7 @@ def _origin(view: GraphView) -> tuple[tuple[str, Any], ...]:
     return tuple(facts.items())
 
 
-EVIDENCE: Final[tuple[Evidence, ...]] = ("exact features", "near features", "text")
-_ROUNDS: Final = 10
-
-
-def refine_duplicates(
+def refine_until_stable(
     data: Data,
     texts: Sequence[str] | None = None,
     *,
@@ -211,11 +285,11 @@ def refine_duplicates(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Refined:
-    """Merge what :func:`drgcn.audit.duplicates.find_duplicates` finds.
+    """Merge the duplicates that :func:`~drgcn.audit.duplicates.find_duplicates` finds, in rounds.
 
-    How alike nodes must be depends on the whole dataset. So merging some can bring up others, and
-    it is done until the result has no duplicates left by the same evidence. (Taking columns out or
-    replacing features may make new ones: look again after it.)
+    The similarity asked for depends on the whole dataset, so merging some nodes can bring up other
+    pairs. Rounds end when the result has no duplicates left by the same evidence. (Taking columns
+    out or replacing features may make new ones: look again after it.)
 
     Args:
         data: One graph; it is not changed.
@@ -258,14 +332,14 @@ def refine_duplicates(
                 new_features=new_features,
                 texts=texts,
             )
-        groups, reasons = _joined(merged, groups, reasons, listed, new, evidence)
+        groups, reasons = _with_new_groups(merged, groups, reasons, listed, new, evidence)
     raise InputError(
         f"Expected duplicates to end after {_ROUNDS} rounds of merging; there were still some. "
         "Refine with groups of your own."
     )
 
 
-def _joined(
+def _with_new_groups(
     merged: Refined,
     groups: list[list[int]],
     reasons: list[str],
@@ -273,7 +347,10 @@ def _joined(
     found: DuplicateGroups,
     evidence: Sequence[Evidence],
 ) -> tuple[list[list[int]], list[str]]:
-    """All groups so far in the numbers of the old graph: the new ones swallow those they meet."""
+    """Return all groups so far in the numbers of the old graph, and their reasons.
+
+    A new group takes in the earlier groups of its nodes.
+    """
     members = merged.node_map.members()
     why = {group[0]: reason for group, reason in zip(map(sorted, groups), reasons, strict=True)}
     together = {min(group): group for group in groups}
@@ -289,3 +366,126 @@ def _joined(
             sorted({kind for words in kinds for kind in words.split(" and ")})
         )
     return list(together.values()), [why[node] for node in together]
+
+
+FILES = {
+    "nodes.parquet": "a row per node: id, features, label, split; the id is the old number",
+    "edges.csv": "a row per undirected edge, by ids",
+    "node_map.csv": "a row per old node: its new number, and why it went if it did",
+    "refined.json": "what was done, in numbers, with label conflicts and the rules",
+    "text.jsonl": "the text of each node, by new number",
+}
+
+
+def write_refined(refined: Refined, folder: str | PathLike[str]) -> Path:
+    """Write the folder; ``load(folder)`` then gives ``refined.data`` back.
+
+    Everything is written under another name beside the folder, loaded and compared, and renamed
+    at the end: a run that is cut off leaves no folder of this name.
+
+    Args:
+        refined: What to write.
+        folder: A folder that does not exist yet.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If the folder exists, or the tables cannot hold the dataset.
+    """
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"Expected a folder that does not exist yet; {folder} is there already.")
+    if refined.data.y.ndim == 2 or "graph" in refined.data:
+        what = "several labels a node" if refined.data.y.ndim == 2 else "several graphs"
+        raise InputError(
+            f"Expected one graph with one label a node; found {what}, which tables of nodes and "
+            "edges cannot hold. Save refined.data with torch.save instead."
+        )
+    with whole_folder(folder) as partial:
+        _write_files(refined, partial)
+        _check(refined, partial)
+    return folder
+
+
+def _write_files(refined: Refined, folder: Path) -> None:
+    _write_nodes(refined, folder / "nodes.parquet")
+    ids = [str(nodes[0]) for nodes in refined.node_map.members()]
+    source, target = refined.data.edge_index.numpy()
+    once = np.flatnonzero(source < target)
+    lines = [f"{ids[source[edge]]},{ids[target[edge]]}\n" for edge in once]
+    (folder / "edges.csv").write_text("source,target\n" + "".join(lines), encoding="utf-8")
+    refined.node_map.write(folder / "node_map.csv")
+    account = json.dumps(refined.to_dict(), indent=2, ensure_ascii=False)
+    (folder / "refined.json").write_text(account + "\n", encoding="utf-8")
+    if refined.texts is not None:
+        entries = [{"index": i, "text": text} for i, text in enumerate(refined.texts)]
+        text = "".join(f"{json.dumps(entry)}\n" for entry in entries)
+        (folder / "text.jsonl").write_text(text, encoding="utf-8")
+    (folder / "README.md").write_text(_readme(refined, folder), encoding="utf-8")
+
+
+def _write_nodes(refined: Refined, path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    data, info = refined.data, refined.data.dataset
+    members = refined.node_map.members()
+    x = data.x if data.x.layout == torch.strided else data.x.to_dense()
+    columns: dict[str, Any] = {"id": pa.array([str(nodes[0]) for nodes in members])}
+    columns |= {f"f{column}": pa.array(x[:, column].numpy()) for column in range(x.shape[1])}
+    names = info.class_names
+    columns["label"] = pa.array([names[label] if label >= 0 else "" for label in data.y.tolist()])
+    if refined.has_split:
+        words = np.full(info.nodes, "", dtype="<U5")
+        for part in ("train", "val", "test"):
+            words[data[f"{part}_mask"].numpy()] = part
+        columns["split"] = pa.array(words.tolist())
+    parquet.write_table(pa.table(columns), path)
+
+
+def _check(refined: Refined, folder: Path) -> None:
+    """Load the folder, and raise if anything would be read back differently."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrgcnWarning)
+        try:
+            labelled = bool((refined.data.y >= 0).any())
+            again = load(folder, require_labels=labelled)
+        except InputError as error:
+            words = str(error).replace(f"{folder}{os.sep}", "")
+            raise InputError(f"The refined dataset cannot be written: {words}") from None
+    kept = ["x", "y", "edge_index"]
+    kept += ["train_mask", "val_mask", "test_mask"] if refined.has_split else []
+    dense: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: (  # noqa: E731
+        tensor if tensor.layout == torch.strided else tensor.to_dense()
+    )
+    for key in kept:
+        if not torch.equal(dense(refined.data[key]), again[key]):
+            raise InputError(
+                f"The refined dataset cannot be written: {key} would be read back differently. "
+                "Save refined.data with torch.save instead."
+            )
+
+
+def _readme(refined: Refined, folder: Path) -> str:
+    account = refined.to_dict()
+    nodes, edges, origin = account["nodes"], account["edges"], account["refined from"]
+    files = [(f"`{file}`", what) for file, what in FILES.items() if (folder / file).is_file()]
+    lines = [
+        f"# {refined.data.dataset.name}",
+        "",
+        f"{nodes['kept']:,} of {nodes['before']:,} nodes: {nodes['merged']:,} were merged into "
+        f"another node, {nodes['dropped']:,} dropped. {edges['after']:,} of {edges['before']:,} "
+        f"undirected edges: {edges['inside']:,} were inside a group, {edges['repeated']:,} came "
+        f"to repeat another, {edges['dropped']:,} went with dropped nodes. "
+        f"{len(refined.conflicts):,} groups had members of different classes, and "
+        f"{len(refined.left_training):,} training nodes left training.",
+        "",
+        f"Features of merged nodes: {refined.feature_rule}. Features were "
+        f"{'not normalised' if origin.get('normalize', 'none') == 'none' else 'normalised'} when "
+        "the set was refined, and are written as they were.",
+        "",
+        Table(("file", "what it holds"), files).markdown("cells"),
+        "",
+    ]
+    return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,20 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_threads
-from drgcn.cli.recommend.train_inputs import Model, numbers
+from drgcn.cli.recommend.train_options import Model, whole_numbers
 from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.study.records import StudyRecord
     from drgcn.recommend.study.run import Look
-    from drgcn.recommend.study.settings import StudySettings
-    from drgcn.recommend.study.tables import Rows
+    from drgcn.recommend.study.settings import StudyRecord, StudySettings
+    from drgcn.reporting.tables import Table
 
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
 _TRAINING = "The training, shared by all gates"
+_LINE_EVERY = 10.0  # seconds between lines of progress
+_WIDTH = 130  # of tables: a number cut in half is worse than a long line
 
 
 def compare(
@@ -113,30 +115,32 @@ def compare(
 
     Example: drgcn recommend compare movielens-100k --gates none constant static dr --seeds 5
     """
-    from dataclasses import replace
-
     from drgcn.recommend.study import compare as run_study
-    from drgcn.recommend.study.settings import recipe
     from drgcn.records import environment
 
     use_threads(threads)
     where = use_device(device)
     use_folder(out)
     given = {
-        **{"split": split, "days": days, "protocol": protocol, "epochs_max": epochs_max},
-        **{"every": every, "patience": patience, "batch_size": batch_size, "lr": lr},
-        **{"channels": channels, "bfloat16": bfloat16 or None},
-        "n": None if n is None else numbers(n),
-        "fan_outs": None if fan_outs is None else numbers(fan_outs),
+        "split": split,
+        "days": days,
+        "protocol": protocol,
+        "epochs_max": epochs_max,
+        "every": every,
+        "patience": patience,
+        "batch_size": batch_size,
+        "lr": lr,
+        "channels": channels,
+        "bfloat16": bfloat16 or None,
+        "n": None if n is None else whole_numbers(n),
+        "fan_outs": None if fan_outs is None else whole_numbers(fan_outs),
     }
-    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     load = partial(study_clicks, data, fraction, where, data_root)
     clicks = load()
-    usual = recipe(clicks.name, model.value, fast=fast)
-    if clicks.parts and usual.split == "time" and split is None:
-        usual = replace(usual, split="official")
     records = run_study(
-        *(clicks, replace(usual, **asked), out),
+        clicks,
+        _study_settings(clicks, model, fast, given),
+        out,
         gates=chosen_gates(gates, more or [], model),
         seeds=range(seeds),
         search_lr=searched_rates(search),
@@ -150,8 +154,21 @@ def compare(
     show(records, json)
 
 
+def _study_settings(
+    clicks: ClickData, model: Model, fast: bool, given: dict[str, Any]
+) -> StudySettings:
+    """Return the recipe of a set of clicks, changed by the options that were given."""
+    from drgcn.recommend.study.settings import recipe
+
+    changes = {name: value for name, value in given.items() if value is not None}
+    usual = recipe(clicks.name, model.value, fast=fast)
+    if clicks.parts and usual.split == "time":
+        changes.setdefault("split", "official")
+    return replace(usual, **changes)
+
+
 def study_clicks(name: str, fraction: float, device: Any, root: Path | None) -> ClickData:
-    """The clicks of a name or folder, or so much of ``astar``."""
+    """Load the clicks of a name or folder, or generate a fraction of ``astar``."""
     from drgcn.recommend.clicks import load_clicks
 
     if name != "astar":
@@ -162,7 +179,7 @@ def study_clicks(name: str, fraction: float, device: Any, root: Path | None) -> 
 
 
 def chosen_gates(text: str, more: list[str], model: Model) -> list[Any]:
-    """The gates that were asked for, with commas or spaces between; all if none was."""
+    """Read the names of gates, separated by commas or spaces; all gates if there are none."""
     from drgcn.recommend.study.settings import GATES
 
     names = [*text.replace(",", " ").split(), *more]
@@ -174,7 +191,7 @@ def chosen_gates(text: str, more: list[str], model: Model) -> list[Any]:
 
 
 def searched_rates(text: str | None) -> list[float]:
-    """``lr=3e-4,1e-3`` as numbers."""
+    """Read ``lr=3e-4,1e-3`` as numbers."""
     if text is None:
         return []
     name, _, values = text.partition("=")
@@ -187,12 +204,8 @@ def searched_rates(text: str | None) -> list[float]:
     return found
 
 
-_LINE_EVERY = 10.0
-_WIDTH = 130
-
-
 def begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
-    """Says what is run, and now and then how it goes."""
+    """Print the run that starts; return a function that prints its progress now and then."""
     words = f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
     if record is not None:
         print(f"{words}: on record", file=sys.stderr, flush=True)
@@ -213,9 +226,10 @@ def begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
 
 
 def show(records: list[StudyRecord], json: bool) -> None:
-    """Prints recall of every gate, its differences from the others, and what they come to."""
+    """Print recall of every gate, their differences, and the verdict."""
     from drgcn.recommend.study.tables import (
         comparisons,
+        decide_gates,
         difference_rows,
         recall_rows,
         title,
@@ -223,28 +237,23 @@ def show(records: list[StudyRecord], json: bool) -> None:
     )
 
     found = comparisons(records)
+    words = verdict(decide_gates(found)[0])
     if json:
         tests = [record.recall() for record in records]
         names = [record.file_name for record in records]
-        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": verdict(found[0])}))
+        print(jsonlib.dumps({"records": names, "recall": tests, "verdict": words}))
         return
     for one in found:
         print(f"{title(one)}; in %, mean and deviation over seeds")
         _print(recall_rows(one).transposed())
     if (differences := difference_rows(found)).rows:
         _print(differences)
-        print(verdict(found[0]))
+        print(words)
 
 
-def _print(rows: Rows) -> None:
+def _print(table: Table) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table()
-    for place, name in enumerate(rows.header):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    for row in rows.rows:
-        table.add_row(*row)
     console = Console()
-    console.width = max(console.width, _WIDTH)  # a number cut in half is worse than a long line
-    console.print(table)
+    console.width = max(console.width, _WIDTH)
+    console.print(table.rich(wrap=False))

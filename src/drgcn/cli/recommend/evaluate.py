@@ -103,31 +103,34 @@ def evaluate(
     print(f"written to {path}")
 
 
+_MEASURES = ("recall", "hit rate", "NDCG")
+
+
 def _show(report: RankingReport) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table()
-    table.add_column("users", no_wrap=True)
-    table.add_column("lists", no_wrap=True)
-    for measure in ("recall", "hit rate", "NDCG"):
-        table.add_column(f"{measure}@{report.n}", justify="right", no_wrap=True)
+    from drgcn.reporting.tables import Table
+
+    lists = (
+        ("model", report.model, True),
+        ("popular", report.popularity, True),
+        ("random", report.chance, False),
+    )
+    rows = []
     for group in ("all", "warm", "cold"):
         number = report.model[group]["recall"].users
         if not number:
             continue
-        table.add_section()
-        rows = (
-            ("model", report.model, True),
-            ("popular", report.popularity, True),
-            ("random", report.chance, False),
-        )
-        for words, values, ranged in rows:
+        for words, values, ranged in lists:
             cells = [
                 f"{100 * value.mean:.4g}"
                 # The spread of one user is not known.
                 + (f" ± {100 * (value.high - value.mean):.2g}" if ranged and number > 1 else "")
                 for value in values[group].values()
             ]
-            table.add_row(f"{group}: {number:,}" if words == "model" else "", words, *cells)
+            rows.append([f"{group}: {number:,}" if words == "model" else "", words, *cells])
+    heads = ["users", "lists", *(f"{measure}@{report.n}" for measure in _MEASURES)]
+    table = Table(heads, rows, left=2).rich(wrap=False)
+    for last in range(len(lists) - 1, len(rows), len(lists)):
+        table.rows[last].end_section = True
     Console().print(table)

@@ -17,20 +17,21 @@ def info(
 ) -> None:
     """Load a set of clicks and say what is in it."""
     from rich.console import Console
-    from rich.table import Table
 
     from drgcn.recommend.clicks import load_clicks
     from drgcn.recommend.clicks.data import summary
+    from drgcn.reporting.tables import Table
 
     facts = summary(load_clicks(clicks, data_root))
     if json:
         print(jsonlib.dumps(facts))
         return
-    table = Table(show_header=False)
-    for key, value in facts.items():
-        if value not in ("", None, [], {}):
-            table.add_row(key.replace("_", " "), _shown(value))
-    Console().print(table)
+    rows = [
+        (key.replace("_", " "), _shown(value))
+        for key, value in facts.items()
+        if value not in ("", None, [], {})
+    ]
+    Console().print(Table((), rows).rich())
 
 
 def _shown(value: object) -> str:

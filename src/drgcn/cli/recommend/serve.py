@@ -25,8 +25,8 @@ def serve(
 
     Example: drgcn recommend serve export --port 8000
     """
-    from drgcn.recommend.serving.http import HttpLimits
-    from drgcn.recommend.serving.http import serve as run_server
+    from drgcn.recommend.serving.server import HttpLimits
+    from drgcn.recommend.serving.server import serve as run_server
 
     use_threads(threads)
     run_server(export, host, port, HttpLimits(n=most_n, batch=most_users))

@@ -1,45 +1,14 @@
-"""``drgcn recommend train``: learn embeddings of users and items from a folder of clicks."""
+"""``drgcn recommend train``: train embeddings of users and items on a folder of clicks."""
 
 from __future__ import annotations
 
-import json as jsonlib
-import os
-import sys
-import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn._format import duration
-from drgcn.cli.options import Device, Gate, Json, Threads, use_device, use_threads
-from drgcn.cli.recommend.train_inputs import (
-    Model,
-    Targets,
-    build,
-    chosen_settings,
-    clear_run,
-    numbers,
-    rank_clicks,
-)
-from drgcn.cli.writable import use_folder
-from drgcn.errors import InputError
-from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.distributed.group import GroupExchange, joined_ranks
-from drgcn.recommend.distributed.run_state import note_attempt, read_attempts
-from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import CHECKPOINT, RECORD, save_run
-from drgcn.recommend.model.sage import ClickSAGE
-from drgcn.recommend.model.training import TrainProgress, TrainResult
-from drgcn.recommend.model.training import train as train_model
-from drgcn.records import environment
+from drgcn.cli.options import Device, Gate, Json, Threads, use_threads
+from drgcn.cli.recommend.train_options import Model, RankOptions, Targets, TrainOptions
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
@@ -183,143 +152,46 @@ def train(
 
     Example: drgcn recommend train clicks --out run --epochs 5
     """
-    asked = dict(locals())  # all options; nothing else is there yet
-    from drgcn.cli.recommend.train_inputs import expect_own
+    options = TrainOptions(
+        folder=folder,
+        out=out,
+        model=model,
+        gate=gate,
+        channels=channels,
+        fan_outs=fan_outs,
+        layers=layers,
+        user_ids=user_ids,
+        item_ids=item_ids,
+        temperature=temperature,
+        day=day,
+        all_days=all_days,
+        targets=targets,
+        seed=seed,
+        epochs=epochs,
+        steps=steps,
+        batch_size=batch_size,
+        lr=lr,
+        weight_decay=weight_decay,
+        loss=loss,
+        negatives=negatives,
+        logq=logq,
+        draw=draw,
+        bfloat16=bfloat16,
+        leak=leak,
+        checkpoint_every=checkpoint_every,
+        device=device,
+        threads=threads,
+        json=json,
+    )
+    ranks = RankOptions(workers, ray_address, restarts)
     from drgcn.cli.recommend.train_ranks import launch
-    from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.model.run_folder import SETTINGS
+    from drgcn.cli.recommend.train_run import prepare, print_run, train_here
 
     use_threads(threads)
-    if (out / SETTINGS).exists():
-        raise InputError(f"Expected --out without a finished run; {out} holds one already.")
-    if "RANK" not in os.environ:  # a rank finds what others have begun
-        expect_own(out)
-    settings = chosen_settings(asked)
-    data = ClickData.load(folder)
-    use_folder(out)
-    if workers > 1 or ray_address is not None:
-        launch(asked, settings)
-        if ray_address is not None:  # with torchrun, rank 0 has said it
-            say_run(out, json)
+    data = prepare(options)
+    if not ranks.launched:
+        train_here(options, data)
         return
-    train_here(asked, settings, data)
-
-
-def train_here(asked: Mapping[str, Any], settings: TrainSettings, data: ClickData) -> None:
-    """Trains, and says how it went; of several ranks, the first writes and says it.
-
-    Args:
-        asked: All options of the command by name.
-        settings: What they come to.
-        data: The clicks.
-    """
-    out, targets = asked["out"], asked["targets"]
-    with joined_ranks(use_device(asked["device"])) as (exchange, where):
-        last, graph, goal = rank_clicks(
-            data, asked["day"], asked["all_days"], targets, out, exchange
-        )
-        made = build(
-            *(asked["model"], data, graph, asked["seed"], asked["gate"], asked["channels"]),
-            *(numbers(asked["fan_outs"]), asked["layers"], asked["user_ids"], asked["item_ids"]),
-            asked["temperature"],
-        )
-        result, record = trained(
-            *(made, data, graph, settings, goal, where),
-            checkpoint=out / CHECKPOINT,
-            checkpoint_every=asked["checkpoint_every"],
-            exchange=exchange,
-        )
-        if exchange.rank > 0:
-            return
-        facts = {
-            **{"data": data.name, "content_hash": data.content_hash, "day": last},
-            # Seen from the run, so that both may be moved together.
-            **{"folder": os.path.relpath(asked["folder"], out), "targets": targets.value},
-            **asdict(settings),
-        }
-        save_run(out, made, facts, result.losses, record)
-        clear_run(out)
-        say_run(out, asked["json"])
-
-
-def say_run(out: Path, json: bool) -> None:
-    """How a run went that was written to the end."""
-    record = jsonlib.loads((out / RECORD).read_text(encoding="utf-8"))
-    if json:
-        print(jsonlib.dumps({"run": str(out), **record}))
-        return
-    print(
-        f"{record['steps']:,} steps in {record['seconds']:.1f} s, loss {record['loss']:.4f} over "
-        f"the last tenth"
-    )
-    print(f"written to {out}")
-
-
-_LINE_EVERY = 30.0
-
-
-def trained(
-    model: ClickSAGE | LightGCN,
-    data: ClickData,
-    graph: ClickGraph,
-    settings: TrainSettings,
-    targets: ClickGraph | None,
-    device: torch.device,
-    *,
-    checkpoint: Path,
-    checkpoint_every: float,
-    exchange: Exchange,
-) -> tuple[TrainResult, dict[str, Any]]:
-    """See :func:`~drgcn.recommend.model.training.train`; also the record of the run."""
-    columns = (
-        TextColumn("training"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    console = Console(stderr=True)
-    quiet = exchange.rank > 0
-    said = time.perf_counter()
-    if isinstance(exchange, GroupExchange):
-        note_attempt(checkpoint.parent, checkpoint, exchange)
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, words="making ready")
-
-        def show(now: TrainProgress) -> None:
-            nonlocal said
-            words = f"{now.step} of {now.steps} steps, loss {now.loss:.4f}"
-            bar.update(task, completed=now.step, total=now.steps, words=words)
-            if not console.is_terminal and time.perf_counter() - said > _LINE_EVERY:
-                said = time.perf_counter()
-                left = duration(now.seconds_left)
-                print(f"{words}, about {left} left", file=sys.stderr, flush=True)
-
-        try:
-            result = train_model(
-                *(model, data, graph, settings),
-                targets=targets,
-                device=device,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                exchange=exchange,
-                progress=None if quiet else show,
-            )
-        except KeyboardInterrupt:
-            bar.stop()
-            if exchange.size == 1:  # else whoever started the ranks says it
-                print("interrupted; run the same command again to go on", file=sys.stderr)
-            raise typer.Exit(130) from None
-    tail = result.losses[-max(result.steps // 10, 1) :]
-    shown = result.steps * settings.batch_size
-    record: dict[str, Any] = {
-        **{"data": data.name, "content_hash": data.content_hash},
-        **{"users": graph.num_users, "items": graph.num_items, "clicks": graph.num_clicks},
-        **{"steps": result.steps, "positives": shown, "seconds": result.seconds},
-        **{"positives_per_second": shown / result.seconds, "loss": float(tail.mean())},
-        **{"fingerprint": result.fingerprint, "environment": environment(device)},
-    }
-    if exchange.size > 1:
-        record |= {"ranks": exchange.size, "attempts": len(read_attempts(checkpoint.parent))}
-    if device.type == "cuda":
-        record["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-    return result, record
+    launch(options, ranks)
+    if ray_address is not None:  # with torchrun, rank 0 has printed it
+        print_run(out, json)

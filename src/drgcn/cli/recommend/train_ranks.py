@@ -1,4 +1,4 @@
-"""``drgcn recommend train`` on several ranks: what starts them, and what each of them does."""
+"""Several ranks of ``drgcn recommend train``: start them with torchrun or Ray, and run one."""
 
 from __future__ import annotations
 
@@ -6,189 +6,166 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 import typer
 
-from drgcn._io import explain_system_error
+from drgcn._io import disk_is_full, explain_system_error
 from drgcn._processes import die_with_parent
-from drgcn.cli.options import Gate
-from drgcn.cli.recommend.train_inputs import Model, Targets
+from drgcn.cli.options import use_device, use_threads
+from drgcn.cli.recommend.train_options import Model, RankOptions, TrainOptions
+from drgcn.cli.recommend.train_run import prepare, train_here
 from drgcn.errors import DrgcnError, InputError
-from drgcn.recommend.distributed.run_state import read_attempts, saved_step
-from drgcn.recommend.model.run_folder import CHECKPOINT
+from drgcn.recommend.distributed.group import read_attempts, saved_step
+from drgcn.recommend.distributed.launch import run_on_ray, run_with_torchrun
+from drgcn.recommend.model.run_folder import CHECKPOINT, SETTINGS
 
-if TYPE_CHECKING:
-    from drgcn.recommend.model.objectives import TrainSettings
-
-
-_REFUSED = ".refused"
-_OWN = ("workers", "ray_address", "restarts")
-_KINDS = {"folder": Path, "out": Path, "model": Model, "gate": Gate, "targets": Targets}
+_REFUSED = ".refused"  # file with the words of a rank that refused its input
+_LOOK_EVERY = 5.0  # seconds between looks at the folder of a run on Ray
 
 
-def launch(asked: Mapping[str, Any], settings: TrainSettings) -> None:
-    """Starts ranks that run the command, and waits until the run is written.
+def launch(options: TrainOptions, ranks: RankOptions) -> None:
+    """Start ranks that run the command, and wait until the run is written.
 
     Args:
-        asked: All options of the command by name.
-        settings: What they come to.
+        options: Options of the training.
+        ranks: Number of ranks, and where they run.
 
     Raises:
         InputError: If the ranks refused the input, with their words.
         DrgcnError: If they died too often.
     """
-    ranks, address, restarts = (asked[name] for name in _OWN)
-    out = Path(asked["out"]).absolute()
-    # LightGCN draws one negative for each click if its loss is BPR.
-    drawn = settings.negatives if (asked["model"], settings.loss) != ("lightgcn", "bpr") else 0
-    for name, number in (("--batch-size", settings.batch_size), ("--negatives", drawn)):
-        if number % ranks:
-            raise InputError(
-                f"Expected {name} divisible by --workers {ranks}; found {number}. Choose another."
-            )
-    config = {name: value for name, value in asked.items() if name not in _OWN}
-    config |= {"folder": Path(asked["folder"]).absolute(), "out": out}
-    refused = out / _REFUSED
+    options = options.absolute()
+    _expect_divisible(options, ranks.workers)
+    refused = options.out / _REFUSED
     refused.unlink(missing_ok=True)
     try:
-        if address is None:
-            words = _with_torchrun(config, ranks, restarts)
+        if ranks.ray_address is None:
+            failure = _with_torchrun(options, ranks)
         else:
-            words = _on_ray(config, ranks, restarts, address)
+            failure = _on_ray(options, ranks, ranks.ray_address)
     except DrgcnError:
         if not refused.exists():
             raise
-        words = ""
+        failure = ""
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None
-    said = refused.read_text(encoding="utf-8") if refused.exists() else ""
+    refusal = refused.read_text(encoding="utf-8") if refused.exists() else ""
     refused.unlink(missing_ok=True)
-    if not is_finished(out):
-        raise InputError(said) if said else DrgcnError(words)
+    if not is_finished(options.out):
+        raise InputError(refusal) if refusal else DrgcnError(failure)
+
+
+def _expect_divisible(options: TrainOptions, workers: int) -> None:
+    settings = options.settings()
+    drawn = settings.negatives
+    if options.model is Model.lightgcn and settings.loss == "bpr":
+        drawn = 0  # it draws one negative for each click
+    for name, number in (("--batch-size", settings.batch_size), ("--negatives", drawn)):
+        if number % workers:
+            raise InputError(
+                f"Expected {name} divisible by --workers {workers}; found {number}. Choose "
+                f"another."
+            )
 
 
 def train_rank(config: dict[str, Any]) -> None:
-    """One rank of a run; the same on one host and on a cluster.
+    """Run one rank; the same on one host and on a cluster.
 
     What it refuses is written down and no failure: starting it again would not help.
 
     Args:
-        config: The options of ``drgcn recommend train`` as plain values.
+        config: :class:`TrainOptions` as plain values.
     """
-    from drgcn._io import disk_is_full
-    from drgcn.cli.recommend.train import train
-
-    options = {name: _KINDS.get(name, _same)(value) for name, value in config.items()}
-    out = options["out"]
-    if is_finished(out):  # a rank died when all was done
+    options = TrainOptions.from_json(config)
+    if is_finished(options.out):  # a rank died when all was done
         return
     try:
-        train(**options, workers=1, ray_address=None, restarts=0)
+        use_threads(options.threads)
+        train_here(options, prepare(options))
     except DrgcnError as error:
-        (out / _REFUSED).write_text(str(error), encoding="utf-8")
+        (options.out / _REFUSED).write_text(str(error), encoding="utf-8")
     except Exception as error:
         if not disk_is_full(error):
             raise
         # There may be room for a line: what did not fit was removed.
         with suppress(OSError):
-            (out / _REFUSED).write_text(explain_system_error(error) or "", encoding="utf-8")
+            (options.out / _REFUSED).write_text(
+                explain_system_error(error) or "", encoding="utf-8"
+            )
         raise
 
 
 def is_finished(out: Path) -> bool:
-    """Whether a run was written to the end."""
-    from drgcn.recommend.model.run_folder import SETTINGS
-
+    """True if a run was written to the end."""
     return (out / SETTINGS).exists()
 
 
-def _with_torchrun(config: Mapping[str, Any], ranks: int, restarts: int) -> str:
-    """Runs ranks on this machine; returns what to say if the run is not finished then."""
-    import torch
-
-    from drgcn.cli.options import use_device
-    from drgcn.recommend.distributed.launch import run_with_torchrun
-
-    device = use_device(config["device"])
-    if device.type == "cuda" and torch.cuda.device_count() < ranks:
+def _with_torchrun(options: TrainOptions, ranks: RankOptions) -> str:
+    """Run ranks on this machine; return the error to show if the run is not finished then."""
+    device = use_device(options.device)
+    if device.type == "cuda" and torch.cuda.device_count() < ranks.workers:
         raise InputError(
-            f"Expected a GPU for each of --workers {ranks}; found {torch.cuda.device_count()}."
+            f"Expected a GPU for each of --workers {ranks.workers}; found "
+            f"{torch.cuda.device_count()}."
         )
-    plain = json.dumps({**config, "device": device.type}, default=str)
     code = run_with_torchrun(
         "drgcn.cli.recommend.train_ranks",
-        [plain],
-        ranks=ranks,
-        restarts=restarts,
-        threads=config["threads"],
+        [json.dumps(replace(options, device=device.type).to_json())],
+        ranks=ranks.workers,
+        restarts=ranks.restarts,
+        threads=options.threads,
     )
     return (
-        f"The ranks failed more than {restarts} times (torchrun ended with code {code}). The "
-        "checkpoint is kept: the same command goes on from it."
+        f"The ranks failed more than {ranks.restarts} times (torchrun ended with code {code}). "
+        "The checkpoint is kept: the same command goes on from it."
     )
 
 
-def _on_ray(config: Mapping[str, Any], ranks: int, restarts: int, address: str) -> str:
-    """The same on a cluster."""
+def _on_ray(options: TrainOptions, ranks: RankOptions, address: str) -> str:
+    """Run ranks on a cluster; return the error to show if the run is not finished then."""
     from drgcn.ray_cluster import RayShare, connect
-    from drgcn.recommend.distributed.launch import run_on_ray
 
-    cpus = config["threads"] or 1
-    connect(address, cpus * ranks)
+    cpus = options.threads or 1
+    connect(address, cpus * ranks.workers)
     import ray
 
     shares = {"cuda": RayShare(cpus, 1.0), "cpu": RayShare(cpus, 0.0)}
-    device = config["device"]
+    device = options.device
     if device == "auto":
-        device = "cuda" if shares["cuda"].room(ray.nodes()) >= ranks else "cpu"
+        device = "cuda" if shares["cuda"].room(ray.nodes()) >= ranks.workers else "cpu"
     if device not in shares:
         raise InputError(f"Expected --device cpu, cuda or auto on Ray; found {device!r}.")
     room = shares[device].expect_room(ray.nodes(), address)
-    if room < ranks:
+    if room < ranks.workers:
         raise InputError(
-            f"Expected room for --workers {ranks} in the Ray cluster at {address}; found it for "
-            f"{room}. Add nodes with `ray start --address`, or choose other --workers, --threads "
-            "or --device."
+            f"Expected room for --workers {ranks.workers} in the Ray cluster at {address}; found "
+            f"it for {room}. Add nodes with `ray start --address`, or choose other --workers, "
+            "--threads or --device."
         )
-    plain = json.loads(json.dumps({**config, "device": device, "threads": cpus}, default=str))
-    with RayProgress(Path(config["out"])):
+    with RayProgress(options.out):
         run_on_ray(
             train_rank,
-            plain,
-            ranks=ranks,
-            folder=Path(config["out"]),
+            replace(options, device=device, threads=cpus).to_json(),
+            ranks=ranks.workers,
+            folder=options.out,
             cuda=device == "cuda",
             cpus=cpus,
-            restarts=restarts,
+            restarts=ranks.restarts,
         )
     return "The ranks ended without an error, but the run was not written."
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-if __name__ == "__main__":  # what torchrun starts
-    die_with_parent(signal.SIGKILL)
-    try:
-        train_rank(json.loads(sys.argv[1]))
-    except typer.Exit as ending:
-        sys.exit(ending.exit_code)
-
-
-_LOOK_EVERY = 5.0
-
-
 class RayProgress:
-    """Prints a line when ranks start, and when a checkpoint has been written.
+    """Print a line when ranks start, and when a checkpoint has been written.
 
-    What ranks print stays in Ray's logs on their nodes, but all of them see the run's folder.
+    The output of ranks stays in Ray's logs on their nodes, but all of them see the run's folder.
 
     Args:
         out: Folder of the run.
@@ -220,13 +197,21 @@ class RayProgress:
             for attempt in attempts[self.attempts :]:
                 hosts = ", ".join(sorted({rank["host"] for rank in attempt["ranks"]}))
                 count = len(attempt["ranks"])
-                _say(f"{count} ranks on {hosts} start from step {attempt['step']}")
+                _print(f"{count} ranks on {hosts} start from step {attempt['step']}")
             self.attempts = len(attempts)
             step = saved_step(self.out / CHECKPOINT)
             if step > self.step:
                 self.step = step
-                _say(f"step {step} saved")
+                _print(f"step {step} saved")
 
 
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":  # what torchrun starts
+    die_with_parent(signal.SIGKILL)
+    try:
+        train_rank(json.loads(sys.argv[1]))
+    except typer.Exit as ending:
+        sys.exit(ending.exit_code)

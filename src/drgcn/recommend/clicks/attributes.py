@@ -1,4 +1,4 @@
-"""Attributes of users and items: numbers and categories, and rows of somebody new."""
+"""Attributes of users and items: numbers and categories, and rows for new nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AttributeTable:
 
     @classmethod
     def load(cls, folder: Path | str, mmap: bool = True) -> AttributeTable:
-        """What :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
+        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
         folder = Path(folder)
         try:
             facts = json.loads((folder / "table.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A set of clicks with all that is known about it, in memory or as a folder."""
+"""A set of clicks with attributes and ids, in memory or as a folder."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from drgcn.sampling.graph import CSRGraph
 FORMAT: Final = "drgcn clicks"
 VERSION: Final = 1
 MANIFEST: Final = "clicks.json"
+_CHUNK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class ClickData:
         name: What the set is called.
         parts: If days stand for the parts of an official split, their names in order: day 0 is
             ``parts[0]``, and so on. Empty if days are days.
-        known_hash: The content hash where somebody has computed it before.
+        known_hash: The content hash if it was computed before.
     """
 
     graph: ClickGraph
@@ -128,7 +129,7 @@ class ClickData:
         return Path(folder)
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says."""
+        """Content of the manifest."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -151,13 +152,13 @@ class ClickData:
 
 
 def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
-    """Writes what makes a folder of files a set of clicks: the last thing to be written."""
+    """Writes the manifest of a folder of clicks: the last file to be written."""
     text = json.dumps(data.facts() | more, indent=2, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a folder says about itself, checked as far as it goes."""
+    """Read and check the manifest of a folder."""
     if not folder.is_dir():
         raise InputError(f"Expected a folder of clicks; {folder} is not there or is a file.")
     try:
@@ -197,9 +198,6 @@ def _read_ids(path: Path) -> Any | None:
         return parquet.read_table(path, columns=["id"])["id"].combine_chunks()
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         raise InputError(f"Expected a whole table of ids in {path}; {error}.") from None
-
-
-_CHUNK = 2**22
 
 
 def hash_content(data: ClickData) -> str:

@@ -1,4 +1,4 @@
-"""Who clicked what, readable from both sides."""
+"""Graph of clicks between users and items, as CSR from both sides."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ClickGraph:
 
     @classmethod
     def load(cls, folder: Path | str, mmap: bool = True) -> ClickGraph:
-        """What :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
+        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
         folder = Path(folder)
         by_user, by_item = (_open(folder / side, mmap) for side in ("by_user", "by_item"))
         days = None
@@ -117,7 +117,7 @@ class ClickGraph:
 
     @property
     def device(self) -> torch.device:
-        """Where the graph lies."""
+        """Device of the graph."""
         return self.by_user.col.device
 
     @cached_property

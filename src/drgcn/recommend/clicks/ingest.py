@@ -1,4 +1,4 @@
-"""Tables of clicks and attributes into a folder of clicks."""
+"""Ingest tables of clicks and attributes into a folder of clicks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from drgcn.recommend.clicks.data import ClickData, write_manifest
 from drgcn.recommend.clicks.graph import transposed
 from drgcn.recommend.clicks.ingest_columns import EventDays, IdMap, write_attributes
 from drgcn.recommend.clicks.ingest_sql import (
+    DuckDBSession,
     IngestSettings,
     Paths,
     SourceTable,
-    Workshop,
-    open_workshop,
+    duckdb_session,
     quoted,
 )
 from drgcn.sampling.graph import CSRGraph
+
+_OPTIONS = {"user": "--user", "item": "--item", "time": "--time"}
 
 
 @dataclass(frozen=True)
@@ -194,9 +196,6 @@ def write_clicks(
     return int(rowptr[-1])
 
 
-_OPTIONS = {"user": "--user", "item": "--item", "time": "--time"}
-
-
 def ingest(
     clicks: Paths,
     folder: str | PathLike[str],
@@ -228,22 +227,22 @@ def ingest(
     """
     settings = settings or IngestSettings()
     with whole_folder(folder) as partial:
-        with open_workshop(partial / "work", settings.memory, settings.threads) as shop:
-            report = _ingest(shop, clicks, users, items, settings, partial)
+        with duckdb_session(partial / "work", settings.memory, settings.threads) as session:
+            report = _ingest(session, clicks, users, items, settings, partial)
         data = ClickData.open_parts(partial, name or Path(folder).name)
         write_manifest(data, partial, ingest=report.to_dict())
     return report
 
 
 def _ingest(
-    shop: Workshop,
+    session: DuckDBSession,
     clicks: Paths,
     users: Paths | None,
     items: Paths | None,
     settings: IngestSettings,
     folder: Path,
 ) -> IngestReport:
-    events = SourceTable.open(shop, clicks, "events")
+    events = SourceTable.open(session, clicks, "events")
     for role in ("user", "item", "time"):
         if (column := getattr(settings, role)) is not None:
             events.require(column, _OPTIONS[role])
@@ -252,26 +251,26 @@ def _ingest(
     for side, paths in (("user", users), ("item", items)):
         tables[side] = None
         if paths is not None:
-            table = SourceTable.open(shop, paths, f"{side}_attributes", settings.missing)
+            table = SourceTable.open(session, paths, f"{side}_attributes", settings.missing)
             key = getattr(settings, f"{side}_key") or getattr(settings, side)
             table.require(key, f"--{side}-key")
             tables[side] = (table, key)
         own = tables[side]
         sources = [(events, getattr(settings, side)), *([] if own is None else [own])]
-        maps[side] = IdMap.number(shop, f"{side}_map", sources)
+        maps[side] = IdMap.number(session, f"{side}_map", sources)
     _expect_attributes(tables, settings)
-    days = EventDays.read(shop, events, settings) if settings.time is not None else None
+    days = EventDays.read(session, events, settings) if settings.time is not None else None
     pairs = write_clicks(
-        shop.batches(_sorted_events(events, maps, days, settings)),
+        session.batches(_sorted_events(events, maps, days, settings)),
         folder,
         maps["user"].count,
         maps["item"].count,
         with_days=days is not None,
     )
     user_side, item_side = (
-        _side(shop, side, events, tables[side], maps[side], folder, settings) for side in maps
+        _side(session, side, events, tables[side], maps[side], folder, settings) for side in maps
     )
-    (count,) = shop.row(f"SELECT count(*) FROM {events.name}")
+    (count,) = session.row(f"SELECT count(*) FROM {events.name}")
     return IngestReport(
         count,
         pairs,
@@ -286,7 +285,7 @@ def _ingest(
 def _expect_attributes(
     tables: dict[str, tuple[SourceTable, str] | None], settings: IngestSettings
 ) -> None:
-    """Refuses options for attributes that no table has: a slip of the pen would go unseen."""
+    """Refuses options for attributes that no table has: a misspelt name would go unseen."""
     known = [
         column
         for own in tables.values()
@@ -325,7 +324,7 @@ def _sorted_events(
 
 
 def _side(
-    shop: Workshop,
+    session: DuckDBSession,
     side: str,
     events: SourceTable,
     own: tuple[SourceTable, str] | None,
@@ -333,17 +332,17 @@ def _side(
     folder: Path,
     settings: IngestSettings,
 ) -> SideReport:
-    ids.write(shop, folder / f"{side}_ids.parquet")
+    ids.write(session, folder / f"{side}_ids.parquet")
     if own is None:
         return SideReport(f"{side}s", ids.count)
     table, key = own
-    columns = write_attributes(shop, table, key, ids, folder / f"{side}s", settings)
+    columns = write_attributes(session, table, key, ids, folder / f"{side}s", settings)
     of_events = f"CAST({quoted(getattr(settings, side))} AS {ids.kind})"
     of_table = f"CAST({quoted(key)} AS {ids.kind})"
     clicked = f"(SELECT DISTINCT {of_events} AS id FROM {events.name})"
     known = f"(SELECT {of_table} AS id FROM {table.name})"
-    (with_clicks,) = shop.row(f"SELECT count(*) FROM {clicked}")
-    bare, example = shop.row(
+    (with_clicks,) = session.row(f"SELECT count(*) FROM {clicked}")
+    bare, example = session.row(
         f"SELECT count(*), CAST(arg_min(m.id, m.code) AS VARCHAR) FROM {ids.name} m "
         f"ANTI JOIN {known} k ON m.id = k.id"
     )

@@ -15,10 +15,23 @@ from numpy.lib.format import open_memmap
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import write_values
-from drgcn.recommend.clicks.ingest_sql import IngestSettings, SourceTable, Workshop, quoted
+from drgcn.recommend.clicks.ingest_sql import DuckDBSession, IngestSettings, SourceTable, quoted
 
 _WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _BROKEN: Final = ("FLOAT", "DOUBLE", "DECIMAL")
+_TIMES: Final = ("DATE", "TIMESTAMP")
+# Length of a day in each unit, and the size below which a number is taken for that unit.
+_UNITS: Final = {
+    "day": (1, 1e5),
+    "second": (86_400, 1e11),
+    "millisecond": (86_400 * 10**3, 1e14),
+    "microsecond": (86_400 * 10**6, 1e17),
+    "nanosecond": (86_400 * 10**9, float("inf")),
+}
+_EPOCH: Final = date(1970, 1, 1)
+_NUMBERS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_BROKEN)
+_TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
+_ROWS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -41,41 +54,43 @@ class IdMap:
     kind: str
 
     @classmethod
-    def number(cls, shop: Workshop, name: str, sources: list[tuple[SourceTable, str]]) -> IdMap:
+    def number(
+        cls, session: DuckDBSession, name: str, sources: list[tuple[SourceTable, str]]
+    ) -> IdMap:
         """Numbers all ids that occur in some columns.
 
         Args:
-            shop: Where to work.
+            session: Where to work.
             name: Name for the table.
             sources: Tables, and which of their columns holds the ids.
         """
-        kinds = [_checked_kind(shop, table, column) for table, column in sources]
+        kinds = [_checked_kind(session, table, column) for table, column in sources]
         kind = "BIGINT" if set(kinds) == {"BIGINT"} else "VARCHAR"
         parts = [
             f"SELECT CAST({quoted(column)} AS {kind}) AS id FROM {table.name}"
             for table, column in sources
         ]
         every = " UNION ALL ".join(parts)
-        shop.do(f"CREATE TEMP TABLE {name}_ids AS SELECT DISTINCT id FROM ({every})")
+        session.execute(f"CREATE TEMP TABLE {name}_ids AS SELECT DISTINCT id FROM ({every})")
         whole = kind == "BIGINT"
         order = "id"
         if not whole:
             as_number = "TRY_CAST(id AS BIGINT)"
-            (others,) = shop.row(
+            (others,) = session.row(
                 f"SELECT count(*) FROM {name}_ids "
                 f"WHERE {as_number} IS NULL OR CAST({as_number} AS VARCHAR) <> id"
             )
             whole, order = others == 0, "id" if others else as_number
-        (count,) = shop.row(f"SELECT count(*) FROM {name}_ids")
+        (count,) = session.row(f"SELECT count(*) FROM {name}_ids")
         code = "INTEGER" if count < 2**31 else "BIGINT"
-        shop.do(
+        session.execute(
             f"CREATE TABLE {name} AS SELECT id, "
             f"CAST(row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code FROM {name}_ids"
         )
-        shop.do(f"DROP TABLE {name}_ids")
+        session.execute(f"DROP TABLE {name}_ids")
         return cls(name, count, whole, kind)
 
-    def write(self, shop: Workshop, path: Path) -> bool:
+    def write(self, session: DuckDBSession, path: Path) -> bool:
         """Writes the ids in the order of their numbers, unless they are these numbers already.
 
         Returns:
@@ -87,23 +102,23 @@ class IdMap:
         kind, arrow = ("BIGINT", pa.int64()) if self.whole else ("VARCHAR", pa.large_string())
         as_kind = f"CAST(id AS {kind})"
         if self.whole:
-            (same,) = shop.row(f"SELECT bool_and({as_kind} = code) FROM {self.name}")
+            (same,) = session.row(f"SELECT bool_and({as_kind} = code) FROM {self.name}")
             if same:
                 return False
         with parquet.ParquetWriter(path, pa.schema([("id", arrow)])) as writer:
-            for batch in shop.batches(f"SELECT {as_kind} AS id FROM {self.name} ORDER BY code"):
+            for batch in session.batches(f"SELECT {as_kind} AS id FROM {self.name} ORDER BY code"):
                 writer.write_table(pa.table({"id": batch["id"].cast(arrow)}))
         return True
 
 
-def _checked_kind(shop: Workshop, table: SourceTable, column: str) -> str:
+def _checked_kind(session: DuckDBSession, table: SourceTable, column: str) -> str:
     kind = table.columns[column]
     if kind.startswith(_BROKEN):
         raise InputError(
             f"Expected ids that are whole numbers or text in {column!r} of {table.source}; found "
             f"{kind}. Cast the column (ids with gaps are often stored so by mistake)."
         )
-    rows, without = shop.row(
+    rows, without = session.row(
         f"SELECT count(*), count(*) - count({quoted(column)}) FROM {table.name}"
     )
     if not rows:
@@ -116,21 +131,9 @@ def _checked_kind(shop: Workshop, table: SourceTable, column: str) -> str:
     return "BIGINT" if kind in _WHOLE else "VARCHAR"
 
 
-# What of a unit makes a day; and below what size a number is taken for that unit.
-_UNITS: Final = {
-    "day": (1, 1e5),
-    "second": (86_400, 1e11),
-    "millisecond": (86_400 * 10**3, 1e14),
-    "microsecond": (86_400 * 10**6, 1e17),
-    "nanosecond": (86_400 * 10**9, float("inf")),
-}
-_WORDS: Final = ("DATE", "TIMESTAMP")
-_EPOCH: Final = date(1970, 1, 1)
-
-
 @dataclass(frozen=True)
 class EventDays:
-    """How the time column becomes days.
+    """Conversion of the time column to days.
 
     Attributes:
         sql: The day of an event, counted from day zero.
@@ -147,16 +150,18 @@ class EventDays:
     last: int
 
     @classmethod
-    def read(cls, shop: Workshop, table: SourceTable, settings: IngestSettings) -> EventDays:
+    def read(
+        cls, session: DuckDBSession, table: SourceTable, settings: IngestSettings
+    ) -> EventDays:
         """Looks at all times once; refuses those that are missing or cannot be read."""
         assert settings.time is not None
         column, kind = quoted(settings.time), table.columns[settings.time]
         number, words = f"TRY_CAST({column} AS DOUBLE)", _seconds(column, kind)
         unit = settings.time_unit
-        if kind.startswith(_WORDS):
+        if kind.startswith(_TIMES):
             unit = "date"
         elif kind == "VARCHAR" and unit == "auto":
-            (numbers,) = shop.row(f"SELECT count({number}) FROM {table.name}")
+            (numbers,) = session.row(f"SELECT count({number}) FROM {table.name}")
             unit = "auto" if numbers else "date"
         elif unit == "date" and kind != "VARCHAR":
             raise InputError(
@@ -164,8 +169,8 @@ class EventDays:
                 "its numbers count with --time-unit."
             )
         value = words if unit == "date" else number
-        _refuse_unreadable(shop, table, settings.time, value)
-        least, most = shop.row(f"SELECT min({value}), max({value}) FROM {table.name}")
+        _refuse_unreadable(session, table, settings.time, value)
+        least, most = session.row(f"SELECT min({value}), max({value}) FROM {table.name}")
         if unit == "auto":
             size = max(abs(least), abs(most))
             unit = next(name for name, (_, below) in _UNITS.items() if size < below)
@@ -196,12 +201,12 @@ def _seconds(column: str, kind: str) -> str:
     return f"epoch({column})"
 
 
-def _refuse_unreadable(shop: Workshop, table: SourceTable, name: str, value: str) -> None:
+def _refuse_unreadable(session: DuckDBSession, table: SourceTable, name: str, value: str) -> None:
     column = quoted(name)
     # FILTER and not WHERE: parquet's statistics leave out NaN, and DuckDB believes them so far as
     # to skip rows that could not satisfy a WHERE.
     bad = f"FILTER ({value} IS NULL OR NOT isfinite({value}))"
-    count, example = shop.row(
+    count, example = session.row(
         f"SELECT count(*) {bad}, any_value(coalesce(CAST({column} AS VARCHAR), 'nothing')) {bad} "
         f"FROM {table.name}"
     )
@@ -211,14 +216,6 @@ def _refuse_unreadable(shop: Workshop, table: SourceTable, name: str, value: str
             f"without a readable one, such as {example!r}. Give seconds or milliseconds since "
             f"1970, or dates such as 2024-05-31, or leave these rows out."
         )
-
-
-_NUMBERS: Final = (
-    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
-    *("UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"),
-)
-_TIMES: Final = ("DATE", "TIMESTAMP")
-_TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
 
 
 @dataclass(frozen=True)
@@ -239,7 +236,7 @@ class AttributeColumn:
 
     @classmethod
     def read_all(
-        cls, shop: Workshop, table: SourceTable, key: str, settings: IngestSettings
+        cls, session: DuckDBSession, table: SourceTable, key: str, settings: IngestSettings
     ) -> Iterator[AttributeColumn]:
         """The attributes of a table, in its order; every column but the ids.
 
@@ -254,7 +251,7 @@ class AttributeColumn:
             elif name in settings.numeric:
                 numeric = True
             elif table.is_text:
-                numeric = not _unreadable(shop, table, name)[0]
+                numeric = not _unreadable(session, table, name)[0]
             elif kind.startswith((*_NUMBERS, *_TIMES)) and not kind.endswith("]"):
                 numeric = True
             elif kind.startswith(_TEXTS) and not kind.endswith("]"):
@@ -264,11 +261,15 @@ class AttributeColumn:
                     f"Expected numbers or texts in {name!r} of {table.source}; found {kind}. "
                     "Leave the column out with --ignore, or make columns of it."
                 )
-            yield cls._number(shop, table, name) if numeric else cls._category(shop, table, name)
+            yield (
+                cls._number(session, table, name)
+                if numeric
+                else cls._category(session, table, name)
+            )
 
     @classmethod
-    def _number(cls, shop: Workshop, table: SourceTable, name: str) -> AttributeColumn:
-        count, example = _unreadable(shop, table, name)
+    def _number(cls, session: DuckDBSession, table: SourceTable, name: str) -> AttributeColumn:
+        count, example = _unreadable(session, table, name)
         if count:
             raise InputError(
                 f"Expected numbers in {name!r} of {table.source}; {count:,} rows hold something "
@@ -277,7 +278,7 @@ class AttributeColumn:
             )
         value = _number_sql(table, name)
         # FLOAT ends at 3.4e38: what lies beyond would be written as infinite.
-        (infinite,) = shop.row(
+        (infinite,) = session.row(
             f"SELECT count(*) FILTER (abs({value}) > 3.4028234e38 AND NOT isnan({value})) "
             f"FROM {table.name}"
         )
@@ -289,14 +290,14 @@ class AttributeColumn:
         return cls(name, True, f"CAST({value} AS FLOAT)")
 
     @classmethod
-    def _category(cls, shop: Workshop, table: SourceTable, name: str) -> AttributeColumn:
+    def _category(cls, session: DuckDBSession, table: SourceTable, name: str) -> AttributeColumn:
         import pyarrow as pa
 
         value = f"CAST({quoted(name)} AS VARCHAR)"
         sql = (
             f"SELECT DISTINCT {value} AS v FROM {table.name} WHERE {value} IS NOT NULL ORDER BY v"
         )
-        pieces = [batch["v"].cast(pa.large_string()) for batch in shop.batches(sql)]
+        pieces = [batch["v"].cast(pa.large_string()) for batch in session.batches(sql)]
         values = pa.chunked_array(pieces, type=pa.large_string()).combine_chunks()
         if len(values) >= 2**31:
             raise InputError(
@@ -312,20 +313,17 @@ def _number_sql(table: SourceTable, name: str) -> str:
     return f"TRY_CAST({column} AS DOUBLE)"
 
 
-def _unreadable(shop: Workshop, table: SourceTable, name: str) -> tuple[int, str]:
+def _unreadable(session: DuckDBSession, table: SourceTable, name: str) -> tuple[int, str]:
     column = quoted(name)
-    count, example = shop.row(
+    count, example = session.row(
         f"SELECT count(*), any_value(CAST({column} AS VARCHAR)) FROM {table.name} "
         f"WHERE {column} IS NOT NULL AND {_number_sql(table, name)} IS NULL"
     )
     return count, example
 
 
-_ROWS_AT_ONCE = 2**18
-
-
 def write_attributes(
-    shop: Workshop,
+    session: DuckDBSession,
     table: SourceTable,
     key: str,
     ids: IdMap,
@@ -341,8 +339,8 @@ def write_attributes(
         Each attribute and its kind.
     """
     identity = f"CAST({quoted(key)} AS {ids.kind})"
-    _refuse_repeated(shop, table, identity, key)
-    columns = list(AttributeColumn.read_all(shop, table, key, settings))
+    _refuse_repeated(session, table, identity, key)
+    columns = list(AttributeColumn.read_all(session, table, key, settings))
     numbers = [column for column in columns if column.numeric]
     categories = [column for column in columns if not column.numeric]
     folder.mkdir()
@@ -354,7 +352,7 @@ def write_attributes(
         f"SELECT m.code, t.* FROM (SELECT {', '.join([f'{identity} AS id', *chosen])} "
         f"FROM {table.name}) t JOIN {ids.name} m ON t.id = m.id"
     )
-    for batch in shop.batches(sql):
+    for batch in session.batches(sql):
         rows = batch["code"].to_numpy()
         for number, column in enumerate(numbers):
             numeric[rows, number] = _floats(batch[place_of[column.name]])
@@ -406,8 +404,8 @@ def _codes(column: Any, values: Any) -> npt.NDArray[Any]:
     return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
 
 
-def _refuse_repeated(shop: Workshop, table: SourceTable, identity: str, key: str) -> None:
-    repeated = shop.rows(
+def _refuse_repeated(session: DuckDBSession, table: SourceTable, identity: str, key: str) -> None:
+    repeated = session.rows(
         f"SELECT {identity} AS id, count(*) AS n FROM {table.name} GROUP BY id HAVING n > 1 "
         "ORDER BY id LIMIT 1"
     )

@@ -19,6 +19,10 @@ from drgcn._io import DISK_FULL
 from drgcn.errors import InputError, how_to_install
 
 TIME_UNITS: Final = ("auto", "day", "second", "millisecond", "microsecond", "nanosecond", "date")
+_SHARE = 0.5
+_BATCH = 2**20
+_DELIMITERS = ",\t;|"
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,6 @@ class IngestSettings:
             )
 
 
-_SHARE = 0.5
-
-
 def default_memory() -> str:
     """Half of the machine's memory, or of what its control group allows, for DuckDB."""
     limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -91,11 +92,8 @@ def default_memory() -> str:
     return f"{int(limit * _SHARE / 2**20)}MiB"
 
 
-_BATCH = 2**20
-
-
-class Workshop:
-    """One connection: statements in, numbers and batches of rows out.
+class DuckDBSession:
+    """A connection to DuckDB: run statements, fetch rows and batches of rows.
 
     Args:
         connection: A connection of DuckDB.
@@ -104,22 +102,22 @@ class Workshop:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
-    def do(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         """Runs a statement."""
         self.connection.execute(sql)
 
     def row(self, sql: str) -> tuple[Any, ...]:
-        """The only row of an answer."""
+        """Return the only row of an answer."""
         # Fetched to its end: DuckDB starts nothing else before that.
         (row,) = self.connection.execute(sql).fetchall()
         return row
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a short answer."""
+        """Return all rows of a short answer."""
         return self.connection.execute(sql).fetchall()
 
     def batches(self, sql: str) -> Iterator[Any]:
-        """A long answer as record batches of pyarrow, one at a time."""
+        """Yield a long answer as record batches of pyarrow, one at a time."""
         relation = self.connection.sql(sql)
         # Named otherwise before DuckDB 2.
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -127,8 +125,10 @@ class Workshop:
 
 
 @contextmanager
-def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iterator[Workshop]:
-    """A workshop whose tables and spilled memory lie in a new folder that is removed at the end.
+def duckdb_session(
+    folder: Path, memory: str | None, threads: int | None
+) -> Iterator[DuckDBSession]:
+    """Open a session whose tables and spilled memory lie in a new folder, removed at the end.
 
     Whatever DuckDB has to say comes as an :class:`InputError` of one sentence, but for a full
     disk, which is the system's.
@@ -153,7 +153,7 @@ def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iter
         with duckdb.connect(str(folder / "tables.duckdb"), config=config) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")
-            yield Workshop(connection)
+            yield DuckDBSession(connection)
     except duckdb.OutOfMemoryException as error:
         raise InputError(
             f"Expected the work to fit {memory} of memory and the free disk beside the result; "
@@ -170,10 +170,6 @@ def open_workshop(folder: Path, memory: str | None, threads: int | None) -> Iter
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-_DELIMITERS = ",\t;|"
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -194,12 +190,12 @@ class SourceTable:
 
     @classmethod
     def open(
-        cls, shop: Workshop, paths: Paths, name: str, missing: Sequence[str] = ("",)
+        cls, session: DuckDBSession, paths: Paths, name: str, missing: Sequence[str] = ("",)
     ) -> SourceTable:
         """Makes a table known; parquet stays where it is, CSV is taken in once.
 
         Args:
-            shop: Where to make it known.
+            session: Where to make it known.
             paths: A file, a folder of parts, or several of them.
             name: The name it gets.
             missing: Texts in CSV that stand for no value.
@@ -214,15 +210,15 @@ class SourceTable:
                     raise InputError(f"Expected the columns of {files[0]} in {file} too.")
             columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
             empty = ", ".join(map(literal, missing))
-            shop.do(
+            session.execute(
                 f"CREATE TABLE {name} AS SELECT * FROM read_csv([{listed}], auto_detect = false, "
                 f"header = true, delim = {literal(delimiter)}, quote = '\"', escape = '\"', "
                 f"columns = {{{columns}}}, nullstr = [{empty}], allow_quoted_nulls = true)"
             )
         else:
             _check_parquet(files)
-            shop.do(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
-        described = shop.rows(f"DESCRIBE {name}")
+            session.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+        described = session.rows(f"DESCRIBE {name}")
         return cls(name, source, {row[0]: row[1] for row in described}, is_text)
 
     def require(self, column: str, option: str) -> None:
@@ -235,12 +231,12 @@ class SourceTable:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text as SQL writes it."""
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

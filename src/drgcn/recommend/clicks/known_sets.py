@@ -19,6 +19,36 @@ from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import MANIFEST, ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 
+PARTS: Final = ("train", "valid", "test")
+_Ints = npt.NDArray[np.int64]
+MOVIELENS_100K_FILES: Final = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
+_DAY: Final = 86_400
+_HEADERS: Final = {
+    "ml-100k.inter": ["user_id:token", "item_id:token", "rating:float", "timestamp:float"],
+    "ml-100k.user": [
+        "user_id:token",
+        "age:token",
+        "gender:token",
+        "occupation:token",
+        "zip_code:token",
+    ],
+    "ml-100k.item": [
+        "item_id:token",
+        "movie_title:token_seq",
+        "release_year:token",
+        "class:token_seq",
+    ],
+}
+MOVIELENS_1M_FILES: Final = (
+    *(f"{part}.txt" for part in PARTS),
+    "users.dat",
+    "movies.dat",
+    "item_to_raw.csv",
+)
+# GroupLens' user 3598 gave no film three stars: those after him move up by one.
+_ABSENT_USER: Final = 3598
+_GOWALLA: Final = {"train": "train_without_valid.txt", "valid": "valid.txt", "test": "test.txt"}
+
 
 def read_rows(path: Path, separator: str, columns: int) -> list[list[str]]:
     """The fields of each line; every line must have as many."""
@@ -76,10 +106,6 @@ def attribute_table(
         tuple(map(len, values.values())),
         tuple(pa.array(names, pa.large_string()) for names in values.values()),
     )
-
-
-PARTS: Final = ("train", "valid", "test")
-_Ints = npt.NDArray[np.int64]
 
 
 def read_text_folder(
@@ -196,26 +222,6 @@ def _refuse_repeated(pieces: Mapping[str, tuple[_Ints, _Ints, int]], folder: Pat
         before = np.union1d(before, keys)
 
 
-MOVIELENS_100K_FILES: Final = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
-_DAY: Final = 86_400
-_HEADERS: Final = {
-    "ml-100k.inter": ["user_id:token", "item_id:token", "rating:float", "timestamp:float"],
-    "ml-100k.user": [
-        "user_id:token",
-        "age:token",
-        "gender:token",
-        "occupation:token",
-        "zip_code:token",
-    ],
-    "ml-100k.item": [
-        "item_id:token",
-        "movie_title:token_seq",
-        "release_year:token",
-        "class:token_seq",
-    ],
-}
-
-
 def read_movielens_100k(folder: Path) -> ClickData:
     """Every rating is a click, whatever its stars; day 0 is the first day with one, in UTC.
 
@@ -275,16 +281,6 @@ def _films(rows: list[list[str]]) -> AttributeTable:
     _, _, year, genres = zip(*rows, strict=True)
     years = [text if text.isdigit() else "" for text in year]
     return attribute_table({"year": years}, {}, {"genre": [text.split() for text in genres]})
-
-
-MOVIELENS_1M_FILES: Final = (
-    *(f"{part}.txt" for part in PARTS),
-    "users.dat",
-    "movies.dat",
-    "item_to_raw.csv",
-)
-# GroupLens' user 3598 gave no film three stars: those after him move up by one.
-_ABSENT_USER: Final = 3598
 
 
 def read_movielens_1m(folder: Path) -> ClickData:
@@ -347,7 +343,6 @@ def _amazon_book(folder: Path) -> ClickData:
     return read_text_folder(folder, name="amazon-book")
 
 
-_GOWALLA: Final = {"train": "train_without_valid.txt", "valid": "valid.txt", "test": "test.txt"}
 KNOWN_SETS: Final = {
     "gowalla": KnownSet(
         tuple(_GOWALLA.values()), _gowalla, "github.com/gusye1234/LightGCN-PyTorch"

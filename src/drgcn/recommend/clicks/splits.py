@@ -13,6 +13,10 @@ from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.streams import mix
 
+TRAIN, VALID, TEST = range(3)
+_NAMES = ("train", "valid", "test")
+_HELD_OUT = 0x5EED  # what decides which clicks are held out; the same for every seed and gate
+
 
 @dataclass(frozen=True, eq=False)
 class ClickSplit:
@@ -21,7 +25,7 @@ class ClickSplit:
     Attributes:
         train: What a model may see.
         targets: What is to be found.
-        name: How the clicks were divided, in words.
+        name: Description of the split.
     """
 
     train: ClickGraph
@@ -77,18 +81,13 @@ class ClickSplit:
         return ClickSplit(self.train.to(device), self.targets.to(device), self.name)
 
 
-TRAIN, VALID, TEST = range(3)
-_NAMES = ("train", "valid", "test")
-_HELD_OUT = 0x5EED  # what decides which clicks are held out; the same for every seed and gate
-
-
 @dataclass(frozen=True, eq=False)
-class ThreeParts:
-    """Clicks whose days stand for parts: 0 to learn from, 1 to choose by, 2 to be judged by.
+class EvaluationSplit:
+    """Train, validation and test clicks.
 
     Attributes:
-        graph: All clicks, with parts in place of days.
-        name: How they were divided, in words.
+        graph: All clicks; their days are 0 for train, 1 for validation and 2 for test.
+        name: Description of the split.
     """
 
     graph: ClickGraph
@@ -102,7 +101,7 @@ class ThreeParts:
             )
 
     @classmethod
-    def by_time(cls, data: ClickData, days: int = 1) -> ThreeParts:
+    def by_time(cls, data: ClickData, days: int = 1) -> EvaluationSplit:
         """The last days are the test, as many before them the validation.
 
         Args:
@@ -129,7 +128,7 @@ class ThreeParts:
         return cls(_with_parts(graph, parts), f"{words} from those before")
 
     @classmethod
-    def official(cls, data: ClickData, hold_out: float = 0.1) -> ThreeParts:
+    def official(cls, data: ClickData, hold_out: float = 0.1) -> EvaluationSplit:
         """The parts that came with a dataset.
 
         Args:
@@ -164,16 +163,16 @@ class ThreeParts:
 
     @cached_property
     def validation(self) -> ClickSplit:
-        """What training sees, and what it is chosen by. Nothing of the test is in it."""
+        """Train and validation clicks. Nothing of the test is in it."""
         return ClickSplit(self.graph.until(VALID), self.graph.on(VALID), "validation")
 
     @cached_property
     def test(self) -> ClickSplit:
-        """What may be seen in the test, which is all that came before it, and what is asked."""
+        """All clicks before the test, and those of the test."""
         return ClickSplit(self.graph.until(TEST), self.graph.on(TEST), "test")
 
     def facts(self) -> dict[str, Any]:
-        """For a record."""
+        """Name and sizes of the split, for a record."""
         return {"split": self.name, "parts": self.counts}
 
 

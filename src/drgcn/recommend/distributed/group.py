@@ -1,23 +1,32 @@
-"""The group of ranks that some launcher has started, and what its ranks tell each other."""
+"""The group of ranks: what they tell each other, and the state they share on disk."""
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import shutil
+import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from drgcn._io import whole_folder
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.distributed.launch import RESTART_SETTING
 from drgcn.recommend.model.exchange import Exchange
 
 _TOGETHER = 1 << 20  # numbers; gradients up to this size travel in one message
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class GroupExchange(Exchange):
@@ -76,8 +85,8 @@ class GroupExchange(Exchange):
         """The mean over ranks, without a gradient."""
         return _summed(x, self.group) / self.size
 
-    def everybodys(self, value: Any) -> list[Any]:
-        """A small plain value of every rank, in their order."""
+    def gather_values(self, value: Any) -> list[Any]:
+        """Return a small plain value of every rank, in their order."""
         found: list[Any] = [None] * self.size
         dist.all_gather_object(found, value, group=self.group)
         return found
@@ -89,7 +98,7 @@ class GroupExchange(Exchange):
             what: What it is, for the message.
             value: A small plain value that tells it.
         """
-        found = self.everybodys(value)
+        found = self.gather_values(value)
         others = [rank for rank, its in enumerate(found) if its != found[0]]
         if others:
             raise InputError(
@@ -99,7 +108,7 @@ class GroupExchange(Exchange):
             )
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks are here."""
         dist.barrier(group=self.group)
 
     def _expect_same_weights(self, weights: Sequence[Tensor]) -> None:
@@ -147,9 +156,6 @@ def _gathered(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     return found.flatten(0, 1)
 
 
-_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
 @contextmanager
 def joined_ranks(device: torch.device) -> Iterator[tuple[Exchange, torch.device]]:
     """The other ranks of this run, and this rank's device.
@@ -195,3 +201,99 @@ def _own(device: torch.device) -> torch.device:
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
+
+
+ATTEMPTS = "attempts.jsonl"
+Parts = tuple[ClickGraph, ClickGraph | None]
+_GRAPH, _TARGETS = "graph", "targets"
+
+
+def note_attempt(folder: Path, checkpoint: Path, exchange: GroupExchange) -> None:
+    """Adds a line to the run's folder: where each rank is, and the step it all goes on from.
+
+    Args:
+        folder: Folder of the run; rank 0 writes.
+        checkpoint: The run's checkpoint, if there is one yet.
+        exchange: The other ranks.
+    """
+    ranks = exchange.gather_values(_location())
+    if exchange.rank:
+        return
+    line = json.dumps({"step": saved_step(checkpoint), "ranks": ranks})
+    with (folder / ATTEMPTS).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def read_attempts(folder: Path) -> list[dict[str, Any]]:
+    """The lines so far; one that is being written is left out."""
+    path = folder / ATTEMPTS
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def saved_step(checkpoint: Path) -> int:
+    """The step that a checkpoint stands at; zero if there is none that can be read."""
+    try:
+        with safe_open(checkpoint, framework="pt") as file:
+            return int(file.get_tensor("step"))
+    except (OSError, SafetensorError):
+        return 0
+
+
+def _location() -> dict[str, Any]:
+    found: dict[str, Any] = {"host": platform.node(), "pid": os.getpid()}
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        found["ray_node"] = ray.get_runtime_context().get_node_id()
+    return found
+
+
+def shared_clicks(make: Callable[[], Parts], folder: Path, exchange: GroupExchange) -> Parts:
+    """Clicks that rank 0 makes and writes, and all ranks map into memory.
+
+    A graph without the day that is held back is a new graph: made by every rank, it would be in
+    memory as many times as there are ranks. Mapped, ranks of one machine share its pages.
+
+    Args:
+        make: Makes the clicks that give neighbours, and those to learn if they are others.
+        folder: Where to; taken as it is if it is there, for it is there as a whole or not at all.
+            Its name has to say what is in it. All machines must see it.
+        exchange: The other ranks.
+
+    Raises:
+        InputError: On every rank, if it was raised on rank 0 by ``make``.
+    """
+    refused = ""
+    if exchange.rank == 0 and not folder.exists():
+        try:
+            _write(make(), folder)
+        except InputError as error:
+            refused = str(error)
+    refused = exchange.gather_values(refused)[0]
+    if refused:
+        raise InputError(refused)
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected {folder}, which rank 0 wrote, on the machine of rank {exchange.rank} too; "
+            "it is not there. All machines must see the folder of the run."
+        )
+    has_targets = (folder / _TARGETS).is_dir()
+    return (
+        ClickGraph.load(folder / _GRAPH),
+        ClickGraph.load(folder / _TARGETS) if has_targets else None,
+    )
+
+
+def remove_shared(folder: Path) -> None:
+    """Removes what :func:`shared_clicks` wrote; who has mapped it keeps it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(parts: Parts, folder: Path) -> None:
+    with whole_folder(folder) as partial:
+        for name, part in zip((_GRAPH, _TARGETS), parts, strict=True):
+            if part is not None:
+                (partial / name).mkdir()
+                part.save(partial / name)

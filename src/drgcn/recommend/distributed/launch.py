@@ -1,4 +1,4 @@
-"""Ranks started, and started again, by torchrun on one host or Ray Train on a cluster."""
+"""Start and restart ranks with torchrun on one host or Ray Train on a cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,16 @@ def torchrun_command(
         restarts: How often all of them are started again if one dies.
     """
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--local-addr", "127.0.0.1", f"--nproc-per-node={ranks}"),
-        *(f"--max-restarts={restarts}", "-m", module, *arguments),
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        f"--nproc-per-node={ranks}",
+        f"--max-restarts={restarts}",
+        "-m",
+        module,
+        *arguments,
     ]
 
 

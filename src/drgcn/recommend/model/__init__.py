@@ -5,7 +5,7 @@ from drgcn.recommend.model.encoder import AttributeSummary
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import build_lightgcn, build_sage, load_run, save_run
+from drgcn.recommend.model.run_folder import ModelOptions, build_model, load_run, save_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import train
 
@@ -14,9 +14,9 @@ __all__ = [
     "ClickSAGE",
     "Exchange",
     "LightGCN",
+    "ModelOptions",
     "TrainSettings",
-    "build_lightgcn",
-    "build_sage",
+    "build_model",
     "embed_all",
     "freeze",
     "load_run",

@@ -157,9 +157,9 @@ def _mean(
         if not tables:
             return encode_means(encoder, attributes[side], drawn)
         # A draw is either complete or empty: a node without neighbours has a mean of zero.
-        somebody = drawn[:, :1] < rows.num_cols
-        bags = F.embedding_bag(torch.where(somebody, drawn, 0), tables[side], mode="mean")
-        return torch.where(somebody, bags.to(kind), 0)
+        known = drawn[:, :1] < rows.num_cols
+        bags = F.embedding_bag(torch.where(known, drawn, 0), tables[side], mode="mean")
+        return torch.where(known, bags.to(kind), 0)
     ends = rows.rowptr[piece.start : piece.stop + 1]
     begin, end = int(ends[0]), int(ends[-1])
     nodes, offsets = rows.col[begin:end].long(), (ends[:-1] - begin).long()

@@ -1,4 +1,4 @@
-"""From the attributes of a node to the vector that enters the first layer."""
+"""Encode attributes of nodes as input vectors of the first layer."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.streams import mix
 
 _CHUNK = 1 << 20
+LARGEST_COLUMN = 1_000_000
+_ALIGNED = 8
+_SCALE = 1 << 24  # numbers in a table from which half precision is worth its rounding
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def signed_log(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class EncodedAttributes:
-    """What :meth:`AttributeEncoder.prepare` computes once. The last row stands for nobody.
+    """Attributes as :meth:`AttributeEncoder.prepare` encodes them once. The last row is padding.
 
     Attributes:
         numeric: Standardised numbers and missing flags ``[nodes + 1, columns]``; zeros at the end.
@@ -115,7 +118,7 @@ class EncodedAttributes:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, which is also the number that stands for nobody."""
+        """Number of nodes, which is also the number of the padding row."""
         return self.numeric.size(0) - 1
 
 
@@ -133,11 +136,6 @@ class ClickAttributes:
 
     def __getitem__(self, side: str) -> EncodedAttributes:
         return self.user if side == "user" else self.item
-
-
-LARGEST_COLUMN = 1_000_000
-_ALIGNED = 8
-_SCALE = 1 << 24  # numbers in a table from which half precision is worth its rounding
 
 
 class AttributeEncoder(torch.nn.Module):
@@ -172,7 +170,7 @@ class AttributeEncoder(torch.nn.Module):
         self.hashed = id_rows is not None
         self.id_rows = id_rows if id_rows is not None else summary.num_nodes
         sizes = [min(size, LARGEST_COLUMN) for size in summary.category_sizes]
-        self.rows = sum(size + 1 for size in sizes)  # and one more that stands for nobody
+        self.rows = sum(size + 1 for size in sizes)  # and one more for padding
         self.register_buffer("mean", torch.tensor(summary.mean, dtype=torch.float64))
         self.register_buffer("deviation", torch.tensor(summary.deviation, dtype=torch.float64))
         self.mean: Tensor
@@ -184,7 +182,7 @@ class AttributeEncoder(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws embeddings of length about one; nobody's is zero and stays zero."""
+        """Draws embeddings of length about one; the padding row is zero and stays zero."""
         for table in (self.table, self.id_table):
             if table is not None:
                 torch.nn.init.normal_(table, std=table.size(1) ** -0.5)
@@ -298,7 +296,7 @@ def encode_means(
     nodes: Tensor,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """For each row of ``nodes``, the mean of the encoded vectors of those who are somebody.
+    """For each row of ``nodes``, the mean of the encoded vectors of nodes that are no padding.
 
     The tensor ``[rows, count, channels]`` never exists: numbers and categories are gathered and
     added in one go, by ``embedding_bag`` or by one kernel of our own on CUDA.
@@ -310,7 +308,7 @@ def encode_means(
         dtype: Of the result. (default: that of the embeddings)
 
     Returns:
-        ``[rows, channels]``, zero for a row of nobodies.
+        ``[rows, channels]``, zero for a row of padding.
     """
     dtype = dtype or encoder.table.dtype
     ids = encoder.id_table, attributes.ids
@@ -324,8 +322,8 @@ def encode_means(
             nothing = attributes.numeric[:, :0]
             parts.append(_EncodedMean.apply(ids[0], nodes, nothing, ids[1][:, None], dtype))
         else:
-            bags, nobody = ids[1][nodes], encoder.id_rows
-            parts.append(F.embedding_bag(bags, ids[0], mode="mean", padding_idx=nobody))
+            bags, padding = ids[1][nodes], encoder.id_rows
+            parts.append(F.embedding_bag(bags, ids[0], mode="mean", padding_idx=padding))
     parts = [part.to(dtype) for part in parts if part.size(1)]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
@@ -372,7 +370,7 @@ def _categories(encoder: AttributeEncoder, attributes: EncodedAttributes, nodes:
 
 
 def _fits(table: Tensor, nodes: Tensor) -> bool:
-    """Whether our own kernel is to be used, which wants a width that is a power of two."""
+    """True if the Triton kernel applies, which needs a width that is a power of two."""
     width = table.size(1)
     fits = table.dtype == torch.float32 and width & (width - 1) == 0
     return encoded_mean is not None and nodes.is_cuda and fits

@@ -1,4 +1,4 @@
-"""What the ranks of a training run tell each other; alone, nothing."""
+"""Communication between the ranks of a training run; none for a single rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Exchange:
-    """The one place where training knows of other processes. This one is alone.
+    """Sums and gathers over ranks. This base class is that of a single process.
 
     A rank holds rows ``rank * B / size`` to ``(rank + 1) * B / size`` of the global batch, and
     likewise of the extra negatives. The loss of a rank is the mean over its rows, and the loss of

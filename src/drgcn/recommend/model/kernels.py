@@ -24,6 +24,8 @@ from drgcn.streams import MIX, SPREAD
 
 # Few rows a block, so that a batch of 8192 keeps all of a large GPU busy.
 _ROWS, _COLUMNS = 64, 64
+_BLOCK = 256
+_TILE = 2048  # elements that four warps hold in registers
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -101,7 +103,14 @@ def lse_forward(
     n, m = rows.size(0), columns.size(0)
     out = torch.empty(n, dtype=torch.float32, device=rows.device)
     _lse_forward_kernel[(triton.cdiv(n, _ROWS),)](
-        *(rows, columns, bias, row_labels, column_labels, out, n, m),
+        rows,
+        columns,
+        bias,
+        row_labels,
+        column_labels,
+        out,
+        n,
+        m,
         WIDTH=rows.size(1),
         ROWS=_ROWS,
         COLUMNS=_COLUMNS,
@@ -125,8 +134,16 @@ def lse_backward(
         (held, held_labels), (walked, walked_labels) = sides if holds_rows else sides[::-1]
         out = torch.empty(held.shape, dtype=torch.float32, device=held.device)
         _lse_backward_kernel[(triton.cdiv(held.size(0), _ROWS),)](
-            *(held, walked, bias, held_labels, walked_labels, lse, grad, out),
-            *(held.size(0), walked.size(0)),
+            held,
+            walked,
+            bias,
+            held_labels,
+            walked_labels,
+            lse,
+            grad,
+            out,
+            held.size(0),
+            walked.size(0),
             HOLDS_ROWS=holds_rows,
             WIDTH=rows.size(1),
             ROWS=_ROWS,
@@ -134,9 +151,6 @@ def lse_backward(
         )
         found.append(out)
     return found[0], found[1]
-
-
-_BLOCK = 256
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -149,9 +163,9 @@ def _draw_kernel(  # type: ignore[no-untyped-def]
     inside = place < total
     number = place // COUNT  # of the row among the rows
     row = tl.load(rows + number, mask=inside, other=num_rows)
-    somebody = inside & (row < num_rows)
-    begin = tl.load(rowptr + row, mask=somebody, other=0).to(tl.int64)
-    degree = tl.load(rowptr + row + 1, mask=somebody, other=0).to(tl.int64) - begin
+    known = inside & (row < num_rows)
+    begin = tl.load(rowptr + row, mask=known, other=0).to(tl.int64)
+    degree = tl.load(rowptr + row + 1, mask=known, other=0).to(tl.int64) - begin
     z = (tl.load(key) + number + first).to(tl.uint64, bitcast=True) * SPREAD
     z = (z ^ (z >> 30)) * FIRST
     z = (z ^ (z >> 27)) * SECOND
@@ -165,12 +179,19 @@ def _draw_kernel(  # type: ignore[no-untyped-def]
 
 
 def drawn_on_cuda(graph: CSRGraph, rows: Tensor, count: int, key: Tensor, first: int) -> Tensor:
-    """What :func:`~drgcn.recommend.model.sampling.draw_systematic` returns."""
+    """Return :func:`~drgcn.recommend.model.sampling.draw_systematic` by one kernel."""
     out = torch.empty(*rows.shape, count, dtype=torch.int64, device=rows.device)
     if out.numel():
         _draw_kernel[(triton.cdiv(out.numel(), _BLOCK),)](
-            *(graph.rowptr, graph.col, rows.contiguous(), key, out, out.numel(), first),
-            *(graph.num_rows, graph.num_cols),
+            graph.rowptr,
+            graph.col,
+            rows.contiguous(),
+            key,
+            out,
+            out.numel(),
+            first,
+            graph.num_rows,
+            graph.num_cols,
             COUNT=count,
             SPREAD=SPREAD,
             FIRST=MIX[0],
@@ -180,12 +201,9 @@ def drawn_on_cuda(graph: CSRGraph, rows: Tensor, count: int, key: Tensor, first:
     return out
 
 
-_TILE = 2048  # elements that four warps hold in registers
-
-
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _encoding_forward_kernel(  # type: ignore[no-untyped-def]
-    table, nodes, numeric, codes, out, total, nobody, c, k, channels,
+    table, nodes, numeric, codes, out, total, padding, c, k, channels,
     COUNT: tl.constexpr, ROWS: tl.constexpr, NUMBERS: tl.constexpr, CATEGORIES: tl.constexpr,  # noqa: N803
     WIDTH: tl.constexpr, HAS_NUMBERS: tl.constexpr, HAS_CATEGORIES: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -197,8 +215,8 @@ def _encoding_forward_kernel(  # type: ignore[no-untyped-def]
     numbers = tl.zeros([ROWS, NUMBERS], dtype=tl.float32)
     embedded = tl.zeros([ROWS, CATEGORIES, WIDTH], dtype=tl.float32)
     for step in range(COUNT):
-        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=nobody)
-        real = node < nobody
+        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=padding)
+        real = node < padding
         count += tl.where(real, 1.0, 0.0)
         if HAS_NUMBERS:
             numbers += tl.load(
@@ -233,7 +251,7 @@ def _encoding_forward_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _encoding_backward_kernel(  # type: ignore[no-untyped-def]
-    grad, nodes, codes, grad_table, total, nobody, c, k, channels,
+    grad, nodes, codes, grad_table, total, padding, c, k, channels,
     COUNT: tl.constexpr, ROWS: tl.constexpr, CATEGORIES: tl.constexpr, WIDTH: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -241,8 +259,8 @@ def _encoding_backward_kernel(  # type: ignore[no-untyped-def]
     place = tl.arange(0, WIDTH)
     count = tl.zeros([ROWS], dtype=tl.float32)
     for step in range(COUNT):
-        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=nobody)
-        count += tl.where(node < nobody, 1.0, 0.0)
+        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=padding)
+        count += tl.where(node < padding, 1.0, 0.0)
     column = c + category[:, None] * WIDTH + place[None, :]
     received = tl.load(
         grad + (row * channels)[:, None, None] + column[None, :, :],
@@ -251,8 +269,8 @@ def _encoding_backward_kernel(  # type: ignore[no-untyped-def]
     ).to(tl.float32)
     received = received / tl.maximum(count, 1.0)[:, None, None]
     for step in range(COUNT):
-        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=nobody)
-        inside = (node < nobody)[:, None] & (category < k)[None, :]
+        node = tl.load(nodes + row * COUNT + step, mask=row < total, other=padding)
+        inside = (node < padding)[:, None] & (category < k)[None, :]
         code = tl.load(codes + node[:, None] * k + category[None, :], mask=inside, other=0)
         spot = code[:, :, None].to(tl.int64) * WIDTH + place[None, None, :]
         # Every mask has the full shape: a smaller one is not spread over atomic sums everywhere.
@@ -269,7 +287,15 @@ def encoded_mean(
     if out.numel():
         shape = _shape(c, k, width)
         _encoding_forward_kernel[(triton.cdiv(nodes.size(0), shape["ROWS"]),)](
-            *(table, nodes, numeric, codes, out, nodes.size(0), numeric.size(0) - 1, c, k),
+            table,
+            nodes,
+            numeric,
+            codes,
+            out,
+            nodes.size(0),
+            numeric.size(0) - 1,
+            c,
+            k,
             out.size(1),
             COUNT=nodes.size(1),
             NUMBERS=triton.next_power_of_2(max(c, 1)),
@@ -290,7 +316,14 @@ def encoded_mean_backward(
     if grad.numel() and k:
         shape = _shape(1, k, width)
         _encoding_backward_kernel[(triton.cdiv(nodes.size(0), shape["ROWS"]),)](
-            *(grad, nodes, codes, grad_table, nodes.size(0), codes.size(0) - 1, numbers, k),
+            grad,
+            nodes,
+            codes,
+            grad_table,
+            nodes.size(0),
+            codes.size(0) - 1,
+            numbers,
+            k,
             grad.size(1),
             COUNT=nodes.size(1),
             WIDTH=width,

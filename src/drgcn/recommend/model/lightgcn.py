@@ -1,4 +1,4 @@
-"""LightGCN: embeddings of nodes, averaged over their neighbourhoods, and nothing else."""
+"""LightGCN: embeddings of nodes, averaged over their neighbourhoods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses: a softmax over sampled items that never holds all logits, and the order of pairs."""
+"""Losses: a softmax over sampled items that never holds all logits, and BPR."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ else:
     lse_backward = lse_forward = None  # type: ignore[assignment]
 
 _LOGITS = 1 << 24  # at once: 64 MiB in single precision
+LogQ = Literal["standard", "refined", "off"]
 
 
 def column_lse(
@@ -114,9 +115,6 @@ def _fused(rows: Tensor) -> bool:
     width = rows.size(1)
     fits = 16 <= width <= 128 and width & (width - 1) == 0
     return lse_forward is not None and rows.is_cuda and fits and rows.dtype != torch.float64
-
-
-LogQ = Literal["standard", "refined", "off"]
 
 
 def softmax_loss(

@@ -132,7 +132,11 @@ class SAGEObjective:
         def tree(side: Side, roots: Tensor, call: int, start: int, to: Tensor | None) -> ClickTree:
             partners = to if masked else None
             return ClickTree.draw(
-                *(self.graph, side, roots, fan_outs, call_key(key, call)),
+                self.graph,
+                side,
+                roots,
+                fan_outs,
+                call_key(key, call),
                 partners=partners,
                 first=start,
             )

@@ -1,10 +1,13 @@
-"""New models for a set of clicks, and a trained one as a folder."""
+"""Click models: built from options for a set of clicks, saved as a folder, and loaded."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -13,6 +16,7 @@ from torch import Tensor
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import AttributeSummary
@@ -20,37 +24,121 @@ from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.streams import stream_key
 
+ModelName = Literal["sage", "lightgcn"]
+Gate = Literal["none", "constant", "static", "dr"]
+#: Rows of the largest table of user embeddings; where there are more users, they share rows.
+MOST_ID_ROWS = 1 << 20
 
-def build_sage(
-    data: ClickData, graph: ClickGraph | None = None, seed: int = 0, **options: Any
-) -> ClickSAGE:
-    """The model with statistics of the attributes of nodes that occur in the training clicks.
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of a new click model.
+
+    Attributes:
+        model: SAGE on attributes, or LightGCN on ids.
+        gate: Gate in front of every layer of SAGE; LightGCN has none.
+        seed: Seed of the first weights.
+        channels: Width of hidden vectors and embeddings.
+        layers: Propagations of LightGCN.
+        fan_outs: Neighbours that SAGE draws at each level.
+        user_ids: Width of an embedding of the user in SAGE, 0 for none. (default: none if users
+            have attributes, else ``channels``)
+        item_ids: Width of an embedding of the item, likewise.
+        temperature: Divisor of scores. (default: the model's own)
+        normalize: Whether embeddings have length one. (default: the model's own)
+    """
+
+    model: ModelName = "sage"
+    gate: Gate = "none"
+    seed: int = 0
+    channels: int = 64
+    layers: int = 3
+    fan_outs: tuple[int, ...] = (10, 5)
+    user_ids: int | None = None
+    item_ids: int | None = None
+    temperature: float | None = None
+    normalize: bool | None = None
+
+
+def build_model(
+    data: ClickData, graph: ClickGraph, options: ModelOptions | None = None
+) -> ClickSAGE | LightGCN:
+    """Build a model with fresh weights; torch's own generator is left as it was.
+
+    A user or item with an embedding of its own has a row of its own. Only users beyond
+    :data:`MOST_ID_ROWS` share that many rows by hash.
+
+    For one seed, all gates begin with the same weights but for the gate's own.
 
     Args:
-        data: Attributes, and clicks if no graph is given.
-        graph: The training clicks.
-        seed: Of the weights; torch's own generator is left as it was.
-        options: Arguments of :class:`ClickSAGE`.
+        data: Attributes of users and items.
+        graph: The training clicks; statistics of attributes are those of nodes that occur in it.
+        options: Kind, widths and seed. (default: SAGE without a gate)
     """
-    graph = data.graph if graph is None else graph
-    users = AttributeSummary.of(data.users, graph.num_users, graph.by_user.degree > 0)
-    items = AttributeSummary.of(data.items, graph.num_items, graph.by_item.degree > 0)
+    options = options or ModelOptions()
+    shared: dict[str, Any] = {
+        name: getattr(options, name)
+        for name in ("temperature", "normalize")
+        if getattr(options, name) is not None
+    }
+    if options.model == "lightgcn":
+        with initial_weights(options.seed):
+            return LightGCN(
+                graph.num_users,
+                graph.num_items,
+                options.channels,
+                options.layers,
+                **shared,
+            )
+    users, items = attribute_summaries(data, graph)
+
+    def sage(gate: Literal["constant", "static", "dr"] | None) -> ClickSAGE:
+        with initial_weights(options.seed):
+            return ClickSAGE(
+                users,
+                items,
+                options.channels,
+                options.channels,
+                options.fan_outs,
+                gate,
+                user_id_channels=_id_channels(options.user_ids, data.users, options),
+                user_id_rows=MOST_ID_ROWS if graph.num_users > MOST_ID_ROWS else None,
+                item_id_channels=_id_channels(options.item_ids, data.items, options),
+                **shared,
+            )
+
+    plain = sage(None)
+    if options.gate == "none":
+        return plain
+    # A Dr block draws weights of its own, between those of layers: without this, a seed would
+    # mean other first layers for Dr than for the gates it is paired with.
+    gated = sage(options.gate)
+    gated.load_state_dict(plain.state_dict(), strict=False)
+    return gated
+
+
+def attribute_summaries(
+    data: ClickData, graph: ClickGraph
+) -> tuple[AttributeSummary, AttributeSummary]:
+    """Statistics of the attributes of users and of items that occur in some clicks."""
+    return (
+        AttributeSummary.of(data.users, graph.num_users, graph.by_user.degree > 0),
+        AttributeSummary.of(data.items, graph.num_items, graph.by_item.degree > 0),
+    )
+
+
+@contextmanager
+def initial_weights(seed: int) -> Iterator[None]:
+    """Let modules that are made meanwhile draw their weights from a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_key(seed, "initialisation"))
-        return ClickSAGE(users, items, **options)
+        yield
 
 
-def build_lightgcn(graph: ClickGraph, seed: int = 0, **options: Any) -> LightGCN:
-    """The model for the users and items of a graph.
-
-    Args:
-        graph: The training clicks.
-        seed: Of the embeddings.
-        options: Arguments of :class:`LightGCN`.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_key(seed, "initialisation"))
-        return LightGCN(graph.num_users, graph.num_items, **options)
+def _id_channels(asked: int | None, table: AttributeTable | None, options: ModelOptions) -> int:
+    if asked is not None:
+        return asked
+    return options.channels if table is None else 0
 
 
 WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
@@ -66,12 +154,12 @@ def save_run(
     losses: Tensor,
     record: dict[str, Any],
 ) -> Path:
-    """Writes a run. Settings come last: a folder that has them is complete.
+    """Write a run. Settings come last: a folder that has them is complete.
 
     Args:
-        folder: Where to.
+        folder: Folder to write.
         model: The trained model.
-        settings: How it was trained, on what.
+        settings: Data and settings of the training.
         losses: Loss of every step; at most a thousand means of them are kept.
         record: Versions, hardware, hash of the data, seconds.
     """
@@ -93,13 +181,13 @@ def save_run(
 
 
 def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
-    """The model of a folder that :func:`save_run` wrote, ready to embed, and its settings."""
+    """Return the model that :func:`save_run` wrote, ready to embed, and its settings."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"Expected a run at {folder}; there is no such folder. Check the path.")
     try:
         facts = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        model = build(facts["model"])
+        model = from_description(facts["model"])
         model.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise InputError(
@@ -110,7 +198,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
-    """What :func:`build` needs to make such a model."""
+    """Return the plain values that :func:`from_description` makes such a model of."""
     if isinstance(model, LightGCN):
         return {"kind": "lightgcn", **model.settings}
     return {
@@ -121,8 +209,8 @@ def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
     }
 
 
-def build(description: dict[str, Any]) -> ClickSAGE | LightGCN:
-    """A model as :func:`describe` described it, with fresh weights."""
+def from_description(description: dict[str, Any]) -> ClickSAGE | LightGCN:
+    """Build a model from what :func:`describe` returned, with arbitrary weights."""
     options = dict(description)
     kind = options.pop("kind")
     if kind == "lightgcn":

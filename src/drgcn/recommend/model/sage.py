@@ -1,4 +1,4 @@
-"""Two towers that embed users and items by their attributes and those of their neighbours.
+"""GraphSAGE towers that embed users and items by their attributes and those of their neighbours.
 
 What a training step launches with Triton, for two layers: one kernel to draw each level of each
 of three trees (users, items, extra negatives) and three small ones to take out the target edge;
@@ -38,6 +38,14 @@ from drgcn.recommend.model.sampling import ClickTree, Side, other
 from drgcn.reweighting import DimensionalReweighting, fold
 
 _SIDES: tuple[Side, Side] = ("user", "item")
+GateName = Literal["dr", "static", "constant"]
+AnyGate = DimensionalReweighting | StaticGate | ConstantGate
+_GATES: dict[str, Callable[[int], AnyGate]] = {
+    "dr": DimensionalReweighting,
+    "static": StaticGate,
+    "constant": ConstantGate,
+}
+_PARTS = 256
 
 
 class ClickSAGE(torch.nn.Module):
@@ -190,7 +198,7 @@ class ClickSAGE(torch.nn.Module):
         return [self.finished(out) for out in outputs]
 
     def check_frozen(self) -> None:
-        """Refuses to embed with means that nobody has computed."""
+        """Refuses to embed before the means of the whole graph are computed."""
         if any(layer.needs_means for layer in self.sage_layers) and not bool(self.frozen):
             raise InputError(
                 "Expected a model whose Dr blocks have seen the whole graph; found one that has "
@@ -208,16 +216,6 @@ class ClickSAGE(torch.nn.Module):
         if self.training and layer.needs_means:
             return pooled_means(blocks, layer.in_channels, exchange)
         return layer.frozen_means()
-
-
-GateName = Literal["dr", "static", "constant"]
-AnyGate = DimensionalReweighting | StaticGate | ConstantGate
-
-_GATES: dict[str, Callable[[int], AnyGate]] = {
-    "dr": DimensionalReweighting,
-    "static": StaticGate,
-    "constant": ConstantGate,
-}
 
 
 class SAGELayer(torch.nn.Module):
@@ -268,7 +266,7 @@ class SAGELayer(torch.nn.Module):
 
     @property
     def needs_means(self) -> bool:
-        """Whether gates look at the data."""
+        """True if gates are computed from pooled means."""
         return any(isinstance(gate, DimensionalReweighting) for gate in self.gates.values())
 
     def frozen_means(self) -> dict[Side, Tensor]:
@@ -304,9 +302,6 @@ class SAGELayer(torch.nn.Module):
         return torch.addmm(F.linear(own, of_self, bias), mean, of_neighbors.t())
 
 
-_PARTS = 256
-
-
 @dataclass(frozen=True, eq=False)
 class TreePlaces:
     """The places of one level, and how much they count in pooled means.
@@ -323,17 +318,17 @@ class TreePlaces:
 
     @cached_property
     def real(self) -> Tensor:
-        """Where there is somebody ``[B, k1, ...]``."""
+        """Mask of places that hold a node ``[B, k1, ...]``."""
         return self.tree.real(self.level)
 
     @cached_property
     def weight(self) -> Tensor:
-        """One where there is somebody who counts, else zero ``[rows]``."""
+        """One for places whose node counts, else zero ``[rows]``."""
         return self._counting(self.real)
 
     @cached_property
     def neighbor_weight(self) -> Tensor:
-        """How many neighbours each place has that count ``[rows]``."""
+        """Number of neighbours of each place that count ``[rows]``."""
         return self._counting(self.tree.real(self.level + 1).sum(-1))
 
     def _counting(self, numbers: Tensor) -> Tensor:
@@ -345,7 +340,7 @@ class TreePlaces:
 
 @dataclass(frozen=True, eq=False)
 class TreeBlock:
-    """What a layer needs to compute one level.
+    """Inputs of a layer for one level.
 
     Attributes:
         places: The level's places.
@@ -374,7 +369,7 @@ class TreeBlock:
 
 
 def next_blocks(blocks: Sequence[TreeBlock], hidden: Sequence[Tensor]) -> list[TreeBlock]:
-    """What the next layer takes, from a layer's output for each block: a level less per tree."""
+    """Inputs of the next layer from a layer's output for each block: a level less per tree."""
     pairs = zip(range(len(blocks) - 1), range(1, len(blocks)), strict=True)
     return [
         blocks[above].next_layer(hidden[above], blocks[below], hidden[below])

@@ -23,8 +23,13 @@ if triton_available():
 else:
     drawn_on_cuda = None  # type: ignore[assignment]
 
+Side = Literal["user", "item"]
+Draw = Literal["clicks", "users"]
 _HALF = 32
 _LOW = (1 << _HALF) - 1
+_POSITIVE = (1 << 63) - 1
+_ROUNDS = 4  # of the Feistel network
+_TRIES = 4  # draws of an unclicked item before all are looked at
 
 
 def draw_systematic(
@@ -41,22 +46,22 @@ def draw_systematic(
 
     Args:
         graph: Whose rows to draw from.
-        rows: Rows of any shape; ``graph.num_rows`` stands for nobody.
+        rows: Rows of any shape; ``graph.num_rows`` is padding.
         count: Draws :math:`K` per row.
         key: 64-bit key of this draw, a tensor without axes.
         first: The number of the first row of ``rows`` among those of all ranks.
 
     Returns:
-        Entries ``[*rows.shape, count]`` as int64; ``graph.num_cols`` where there is nobody.
+        Entries ``[*rows.shape, count]`` as int64; ``graph.num_cols`` for padding.
     """
     if count < 1:
         raise InputError(f"Expected at least one neighbour to draw; found {count}.")
     if drawn_on_cuda is not None and rows.is_cuda:
         return drawn_on_cuda(graph, rows, count, key, first)
-    somebody = rows < graph.num_rows
-    row = torch.where(somebody, rows, 0)
+    known = rows < graph.num_rows
+    row = torch.where(known, rows, 0)
     begin = graph.rowptr[row].long()
-    degree = torch.where(somebody, graph.rowptr[row + 1].long() - begin, 0)
+    degree = torch.where(known, graph.rowptr[row + 1].long() - begin, 0)
     counter = torch.arange(first, first + rows.numel(), device=rows.device).view(rows.shape)
     chance = (mix(key + counter) >> _HALF) & _LOW
     step = torch.arange(count, device=rows.device) << _HALF
@@ -77,9 +82,6 @@ def check_drawable(graph: CSRGraph, count: int) -> None:
         )
 
 
-Side = Literal["user", "item"]
-
-
 def other(side: Side) -> Side:
     """The side that a side's neighbours are on."""
     return "item" if side == "user" else "user"
@@ -97,7 +99,7 @@ class ClickTree:
     Attributes:
         side: The side of the roots; levels take turns.
         levels: Nodes of each level, ``[B]``, ``[B, k1]``, ``[B, k1, k2]``, ...; the number of
-            nodes of their side where there is nobody.
+            nodes of their side for padding.
         sizes: Number of nodes of the roots' side and of the other.
     """
 
@@ -158,12 +160,8 @@ class ClickTree:
         return self.side if level % 2 == 0 else other(self.side)
 
     def real(self, level: int) -> Tensor:
-        """Where there is somebody, in the shape of the level."""
+        """Mask of places that hold a node, in the shape of the level."""
         return self.levels[level] < self.sizes[level % 2]
-
-
-_ROUNDS = 4
-_POSITIVE = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -187,7 +185,7 @@ class KeyedPermutation:
             raise InputError(f"Expected at least one thing to permute; found {self.size}.")
 
     def __call__(self, places: Tensor, key: Tensor, epoch: Tensor) -> Tensor:
-        """Where each of ``places`` goes in the permutation of its ``epoch`` (of equal shape)."""
+        """Permute ``places`` by the permutation of its ``epoch`` (of equal shape)."""
         keys = step_key(key, epoch)
         walked = self._once(places, keys)
         # About one in the root of the size walks on; reading that waits for the device, which is
@@ -208,9 +206,6 @@ class KeyedPermutation:
     @staticmethod
     def _hash(half: Tensor, keys: Tensor, call: int) -> Tensor:
         return mix(mix(half + call_key(keys, call))) & _POSITIVE
-
-
-Draw = Literal["clicks", "users"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +249,7 @@ class Positives:
 
     @property
     def first(self) -> int:
-        """Where this rank's part of a batch begins."""
+        """First place of this rank's part of a batch."""
         return self.exchange.rank * self.own_size
 
     def steps(self, epochs: float) -> int:
@@ -291,9 +286,6 @@ class Positives:
         degree = rows.rowptr[user + 1] - begin
         chance = mix(call_key(self._key, 2) + place)
         return user, rows.col[begin + (((chance >> _HALF) & _LOW) * degree >> _HALF)].long()
-
-
-_TRIES = 4
 
 
 def uniform_items(key: Tensor, count: int, num_items: int, first: int = 0) -> Tensor:

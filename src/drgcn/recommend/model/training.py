@@ -27,6 +27,9 @@ from drgcn.training.cuda_graph import Recorded
 
 _WINDOW = 1 << 22  # clicks whose users and items are looked up at once
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
+_CHUNK = 1 << 24
+_LOOK_EVERY = 1.0  # seconds between looks at the device
+_LARGE = 1 << 30  # numbers in a layer's tables from which they are held in half precision
 
 
 class ClickTrainer:
@@ -84,7 +87,7 @@ class ClickTrainer:
         self._run = Recorded(self._one_step) if record else self._one_step
 
     def run(self, steps: int) -> None:
-        """So many steps more, without waiting for them."""
+        """Start so many more steps, without waiting for them."""
         for _ in range(steps):
             if not self.filled or self.done >= self.window + self.length:
                 self._look_up(self.done)
@@ -169,22 +172,20 @@ def set_up(
         # Its L2 is part of the objective: on the rows of a batch alone, as its authors have it.
         objective = LightGCNObjective(model, graph, targets, settings, exchange)
         trainer = ClickTrainer(
-            *(model, objective, positives, steps), lr=settings.lr, exchange=exchange
+            model, objective, positives, steps, lr=settings.lr, exchange=exchange
         )
         return trainer, None
     attributes = model.prepare(data, graph.device)
     trainer = ClickTrainer(
         model,
         SAGEObjective(model, attributes, graph, targets, settings, exchange),
-        *(positives, steps),
+        positives,
+        steps,
         lr=settings.lr,
         weight_decay=settings.weight_decay,
         exchange=exchange,
     )
     return trainer, attributes
-
-
-_CHUNK = 1 << 24
 
 
 def run_fingerprint(
@@ -219,13 +220,9 @@ def _checksum(values: Tensor) -> int:
     return total
 
 
-_LOOK_EVERY = 1.0  # seconds between looks at the device
-_LARGE = 1 << 30  # numbers in a layer's tables from which they are held in half precision
-
-
 @dataclass(frozen=True)
 class TrainProgress:
-    """Where a run stands.
+    """Progress of a run.
 
     Attributes:
         step: Steps done.
@@ -244,13 +241,13 @@ class TrainProgress:
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:
-    """What a run leaves beside the weights.
+    """Losses and times of a finished run.
 
     Attributes:
         losses: Loss of every step.
         seconds: Seconds it took, over all attempts.
         steps: Steps done.
-        fingerprint: What the run was, in a few letters.
+        fingerprint: Hash of model, settings and data.
     """
 
     losses: Tensor

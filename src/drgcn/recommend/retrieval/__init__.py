@@ -1,4 +1,4 @@
-"""Who is nearest: exact search, faiss indexes for serving, and how good a ranking is."""
+"""Nearest items: exact search, faiss indexes for serving, and measures of rankings."""
 
 from drgcn.recommend.retrieval.blocks import ItemBlocks, Tiling
 from drgcn.recommend.retrieval.evaluation import Estimate, RankingReport, UserValues, evaluate

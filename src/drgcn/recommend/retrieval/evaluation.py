@@ -128,7 +128,7 @@ class UserValues:
 
 
 def discounts(n: int, device: torch.device | str = "cpu") -> Tensor:
-    """What a target is worth at each place of a list: ``1 / log2(place + 1)``, from place 1."""
+    """Gain of a target at each place of a list: ``1 / log2(place + 1)``, from place 1."""
     return 1 / torch.arange(2, n + 2, dtype=torch.float64, device=device).log2()
 
 
@@ -349,7 +349,7 @@ def evaluate(
 
 
 def _targets(users: Tensor, targets: CSRGraph, train: CSRGraph) -> tuple[Tensor, Tensor]:
-    """How many targets each user has, and how many of them are training clicks too."""
+    """Number of targets of each user, and of those that are training clicks too."""
     start = targets.rowptr[users].long()
     wanted = targets.rowptr[users + 1].long() - start
     place = torch.arange(users.numel(), device=users.device)

@@ -18,12 +18,12 @@ from drgcn.errors import InputError
 from drgcn.kernels import triton_available
 from drgcn.recommend.retrieval.blocks import (
     WIDEST,
+    ErrorBound,
     ItemBlocks,
     RoundedVectors,
     Tiling,
     checked_vectors,
 )
-from drgcn.recommend.retrieval.error_bound import ErrorBound
 from drgcn.recommend.retrieval.ranking import (
     NOTHING,
     TopItems,
@@ -32,6 +32,14 @@ from drgcn.recommend.retrieval.ranking import (
     ranking_key,
 )
 from drgcn.sampling import CSRGraph
+
+_SCORES = 2**24  # held at a time where there is no kernel
+_NUMBERS = 2**24  # gathered at a time where there is no kernel
+_EXTRA = 10  # blocks beyond n in the first choice
+_WIDER = 8  # times as many in the second
+_KEYS = 4  # times n: keys kept for a query in the first choice
+_SCAN = 2**13  # items scored at a time where all are
+_SCANNING = 2**12  # and queries
 
 
 def pair_scores(queries: Tensor, items: Tensor, metric: str) -> Tensor:
@@ -101,8 +109,6 @@ if triton_available():
 else:
     _maxima_by_kernel = None  # type: ignore[assignment]
 
-_SCORES = 2**24  # held at a time where there is no kernel
-
 
 def block_maxima(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor, Tensor]:
     """Maxima of the rounded scores ``[q, chunks * chunk_blocks]``, and by chunk ``[q, chunks]``.
@@ -155,8 +161,6 @@ if triton_available():
 else:
     _keys_by_kernel = None  # type: ignore[assignment]
 
-_NUMBERS = 2**24  # gathered at a time where there is no kernel
-
 
 def rescored(
     queries: Tensor, items: ItemBlocks, blocks: Tensor, floor: Tensor, capacity: int
@@ -200,13 +204,6 @@ def keys_by_torch(
             found = found.topk(capacity, dim=1).values
         keys[rows] = found
     return keys, complete
-
-
-_EXTRA = 10  # blocks beyond n in the first choice
-_WIDER = 8  # times as many in the second
-_KEYS = 4  # times n: keys kept for a query in the first choice
-_SCAN = 2**13  # items scored at a time where all are
-_SCANNING = 2**12  # and queries
 
 
 def exact_top(

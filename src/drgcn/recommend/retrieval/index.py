@@ -18,6 +18,14 @@ from drgcn.recommend.retrieval.blocks import checked_vectors
 from drgcn.recommend.retrieval.ranking import TopItems, is_listed, is_seen
 from drgcn.sampling import CSRGraph
 
+_ERRORS = 2.0  # standard errors by which the first half must clear the target
+KINDS = ("flat", "ivf", "hnsw")
+_FLAT_ITEMS = 200_000  # up to which looking at all of them is fast enough
+_LINKS = 32  # of a node in HNSW
+_LEAST_EFFORT = 16  # of HNSW
+_MOST_EFFORT = 4096
+_FACTS = ("kind", "metric", "dim", "num_items", "effort", "sha256")
+
 
 class AnnIndex(Protocol):
     """An index of items. ``effort`` trades time for recall; an exact index has none."""
@@ -37,7 +45,7 @@ class AnnIndex(Protocol):
 
     @property
     def effort(self) -> int | None:
-        """How hard the index looks; ``None`` if it is exact."""
+        """Search effort; ``None`` if the index is exact."""
         ...
 
     @effort.setter
@@ -52,12 +60,9 @@ class AnnIndex(Protocol):
         ...
 
 
-_ERRORS = 2.0  # standard errors by which the first half must clear the target
-
-
 @dataclass(frozen=True)
 class RecallTuning:
-    """What an index was asked for and what it reaches; written into a manifest.
+    """Recall that an index was tuned to and recall it reaches; written into a manifest.
 
     Attributes:
         kind: Of the index.
@@ -129,13 +134,6 @@ def _recall(index: AnnIndex, queries: Tensor, lists: Tensor) -> tuple[float, flo
     share = is_listed(lists, found).sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
     error = float(share.std()) / len(share) ** 0.5
     return float(share.mean()), error if torch.isfinite(share).all() else float("nan")
-
-
-KINDS = ("flat", "ivf", "hnsw")
-_FLAT_ITEMS = 200_000  # up to which looking at all of them is fast enough
-_LINKS = 32  # of a node in HNSW
-_LEAST_EFFORT = 16  # of HNSW
-_MOST_EFFORT = 4096
 
 
 class FaissIndex:
@@ -272,9 +270,6 @@ def _faiss() -> ModuleType:
         ) from None
     module: ModuleType = faiss
     return module
-
-
-_FACTS = ("kind", "metric", "dim", "num_items", "effort", "sha256")
 
 
 def write_index(index: FaissIndex, path: Path | str) -> dict[str, object]:

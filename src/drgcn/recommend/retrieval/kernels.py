@@ -17,7 +17,7 @@ from drgcn.recommend.retrieval.ranking import NOTHING
 
 
 @triton.jit(do_not_specialize=["user_tiles", "chunks"])  # type: ignore[untyped-decorator, unused-ignore]
-def _maxima(  # type: ignore[no-untyped-def]
+def _maxima_kernel(  # type: ignore[no-untyped-def]
     queries, items, bias, maxima, tops, user_tiles, ratio, blocks, chunks,
     USERS: tl.constexpr, ITEMS: tl.constexpr, DIM: tl.constexpr, FOLD: tl.constexpr,  # noqa: N803
     GROUPS: tl.constexpr, COLUMNS: tl.constexpr, BIASED: tl.constexpr,  # noqa: N803
@@ -61,9 +61,16 @@ def maxima_by_kernel(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tenso
     maxima = torch.empty(len(left), width, device=left.device)
     tops = torch.empty(len(left), chunks, device=left.device)
     if size:
-        _maxima[(tiles * chunks,)](
-            *(left, right, maxima if blocks.bias is None else blocks.bias, maxima, tops),
-            *(tiles, float(queries.scale[0, 0]) / blocks.scale, width, chunks),
+        _maxima_kernel[(tiles * chunks,)](
+            left,
+            right,
+            maxima if blocks.bias is None else blocks.bias,
+            maxima,
+            tops,
+            tiles,
+            float(queries.scale[0, 0]) / blocks.scale,
+            width,
+            chunks,
             USERS=tiling.users,
             ITEMS=tiling.items,
             DIM=dim,
@@ -84,7 +91,7 @@ def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
 
 
 @triton.jit(do_not_specialize=["num_items", "count", "capacity"])  # type: ignore[untyped-decorator, unused-ignore]
-def _keys(  # type: ignore[no-untyped-def]
+def _keys_kernel(  # type: ignore[no-untyped-def]
     queries, items, blocks, floor, keys, complete, num_items, dim, count, capacity,
     ROWS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, DISTANCE: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -131,9 +138,17 @@ def keys_by_kernel(
     complete = torch.empty(size, dtype=torch.int8, device=device)
     dim = triton.next_power_of_2(items.dim)
     if size:
-        _keys[(size,)](
-            *(queries.contiguous(), items.items, blocks.contiguous(), floor.contiguous()),
-            *(keys, complete, items.num_items, items.dim, blocks.size(1), capacity),
+        _keys_kernel[(size,)](
+            queries.contiguous(),
+            items.items,
+            blocks.contiguous(),
+            floor.contiguous(),
+            keys,
+            complete,
+            items.num_items,
+            items.dim,
+            blocks.size(1),
+            capacity,
             ROWS=max(16, items.tiling.gathered // dim),
             DIM=dim,
             BLOCK=items.tiling.block,

@@ -9,6 +9,10 @@ from torch import Tensor
 
 from drgcn.sampling import CSRGraph
 
+#: The key of no item: below every other.
+NOTHING = -(2**63)
+_ALL = 2**31 - 1
+
 
 @dataclass(frozen=True, eq=False)
 class TopItems:
@@ -26,11 +30,6 @@ class TopItems:
     items: Tensor
     widened: int = 0
     scanned: int = 0
-
-
-#: The key of no item: below every other.
-NOTHING = -(2**63)
-_ALL = 2**31 - 1
 
 
 def ranking_key(scores: Tensor, items: Tensor) -> Tensor:
@@ -54,7 +53,7 @@ def from_ranking_key(key: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
-    """Whether row ``rows[q]`` of the graph lists ``items[q, j]``: booleans ``[q, j]``.
+    """Test if row ``rows[q]`` of the graph lists ``items[q, j]``: booleans ``[q, j]``.
 
     By bisection in all rows at once; each row must be sorted, as a click graph's are. An item of
     -1 is listed nowhere.
@@ -72,7 +71,7 @@ def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
 
 
 def is_listed(wanted: Tensor, found: Tensor) -> Tensor:
-    """Whether each item of one list is in the other list of the same query.
+    """Test if each item of one list is in the other list of the same query.
 
     Lists may be as long as there are items, so no table of all pairs of places is made.
 

@@ -1,7 +1,6 @@
 """From a trained run to recommendations: export, batch lists, and a small endpoint."""
 
-from drgcn.recommend.serving.export_files import ExportManifest
-from drgcn.recommend.serving.export_folder import ExportFolder
+from drgcn.recommend.serving.export_folder import ExportFolder, ExportManifest
 from drgcn.recommend.serving.exporting import ExportSettings, LoadedRun, export, model_hash
 from drgcn.recommend.serving.recommender import Recommender
 

@@ -1,14 +1,16 @@
-"""An export read back, file by file as needed, each checked against the manifest."""
+"""An export on disk: manifest, vectors with their ids, and what reads them back checked."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -20,18 +22,209 @@ from drgcn.recommend.model.embedding import embed_cold
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
-from drgcn.recommend.serving.export_files import MANIFEST, ExportManifest, VectorTable
-from drgcn.recommend.serving.exporting import (
-    ATTRIBUTES,
-    INDEX,
-    ITEM_ARRAY,
-    ITEMS,
-    MODEL,
-    SEEN,
-    USERS,
-)
 from drgcn.recommend.serving.ids import IdLookup
 from drgcn.sampling import CSRGraph
+
+USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
+INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
+FORMAT: Final = "drgcn recommendations"
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+_GROUP = 1 << 14  # rows read together: a few megabytes
+_WRITTEN = 1 << 18  # rows handed over at a time
+
+
+@dataclass(frozen=True)
+class ExportManifest:
+    """The facts of an export.
+
+    Attributes:
+        model: Kind, gate and hash of the model.
+        data: Name and content hash of the clicks, how many made neighbours, and before which day
+            they lie (``None``: all).
+        metric: What items are ranked by: ``"ip"``, the inner product.
+        normalised: Whether vectors have length one, so that Euclidean distance ranks alike.
+        dim: Columns of a vector.
+        dtype: ``"float32"`` or ``"float16"``.
+        users: How many, the kind of their ids, and the table that maps rows to ids.
+        items: Likewise.
+        seen: Whether the clicks are there, so that seen items can be left out.
+        cold_users: Whether users can be embedded from attributes alone.
+        index: Facts of the faiss index: its effort (cells looked at, nprobe, for ivf), the recall
+            it was tuned to and the recall measured, also of lists without seen items; ``None``
+            without an index.
+        environment: Versions and hardware.
+        files: Size and SHA-256 of every file.
+    """
+
+    model: dict[str, Any]
+    data: dict[str, Any]
+    metric: str
+    normalised: bool
+    dim: int
+    dtype: str
+    users: dict[str, Any]
+    items: dict[str, Any]
+    seen: bool
+    cold_users: bool
+    index: dict[str, Any] | None
+    environment: dict[str, Any]
+    files: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> ExportManifest:
+        """The manifest of a folder."""
+        try:
+            facts = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            facts = None
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            raise InputError(
+                f"Expected a folder that `drgcn recommend export` wrote; {folder} has no "
+                f"{MANIFEST} of that form."
+            )
+        if facts.get("version") != VERSION:
+            raise InputError(
+                f"Expected version {VERSION} of an export; {folder} has {facts.get('version')}. "
+                f"Use the drgcn that wrote it, or export again."
+            )
+        names = [field.name for field in fields(cls)]
+        if missing := [name for name in names if name not in facts]:
+            raise InputError(
+                f"Expected {', '.join(missing)} in {folder / MANIFEST}; export again."
+            )
+        return cls(**{name: facts[name] for name in names})
+
+    def write(self, folder: Path) -> None:
+        """Writes the manifest: the last file of an export."""
+        facts = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        text = json.dumps(facts, indent=2, ensure_ascii=False)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+    def check(self, folder: Path, name: str) -> Path:
+        """The path of a file, or of a folder of files, if they have the bytes they should have."""
+        listed = [file for file in self.files if file == name or file.startswith(f"{name}/")]
+        if not listed:
+            raise InputError(f"Expected {name} in {folder / MANIFEST}; it is not listed there.")
+        for file in listed:
+            if not (folder / file).is_file() or file_facts(folder / file) != self.files[file]:
+                raise InputError(
+                    f"Expected {folder / file} with the size and SHA-256 of its {MANIFEST}; it is "
+                    f"missing, cut short, or of another export. Export again."
+                )
+        return folder / name
+
+    def check_shape(self, folder: Path, name: str, found: tuple[int, int], count: int) -> None:
+        """Refuses vectors that are not as many or as wide as the manifest says."""
+        if found != (count, self.dim):
+            raise InputError(
+                f"Expected {count} vectors of {self.dim} columns in {folder / name}, as its "
+                f"{MANIFEST} says; found {found[0]} of {found[1]}. Export again."
+            )
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and SHA-256 of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def write_vectors(path: Path, ids: Any | None, vectors: Tensor) -> None:
+    """Writes columns ``id`` and ``vector``, a list of fixed size.
+
+    Args:
+        path: The file.
+        ids: The id of each row, a pyarrow array. (default: 0, 1, 2, ...)
+        vectors: ``[rows, d]``, float32 or float16.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kind = pa.float16() if vectors.dtype == torch.float16 else pa.float32()
+    element = pa.field("element", kind, nullable=False)
+    listed = pa.list_(element, vectors.size(1))
+    id_kind = pa.int64() if ids is None else ids.type
+    schema = pa.schema([
+        pa.field("id", id_kind, nullable=False), pa.field("vector", listed, nullable=False)
+    ])  # fmt: skip
+    # Floats do not compress; ids do.
+    packing: dict[str, Any] = {"use_dictionary": False, "compression": {"id": "zstd"}}
+    with parquet.ParquetWriter(path, schema, **packing) as writer:
+        for begin in range(0, len(vectors), _WRITTEN):
+            piece = vectors[begin : begin + _WRITTEN].cpu().contiguous().numpy()
+            values = pa.FixedSizeListArray.from_arrays(pa.array(piece.ravel(), kind), type=listed)
+            rows = (
+                pa.array(np.arange(begin, begin + len(piece), dtype=np.int64))
+                if ids is None
+                else ids.slice(begin, len(piece))
+            )
+            writer.write_table(pa.table([rows, values], schema=schema), row_group_size=_GROUP)
+
+
+class VectorTable:
+    """A table of vectors, of which only what is asked for is read.
+
+    Args:
+        path: A file that :func:`write_vectors` wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self.path = path
+        self._held: Tensor | None = None
+        try:
+            self.file = parquet.ParquetFile(path)
+            self.dim = int(self.file.schema_arrow.field("vector").type.list_size)
+        except (pa.ArrowInvalid, OSError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"Expected a whole table of vectors in {path}; {error}. Export again."
+            ) from None
+
+    def __len__(self) -> int:
+        return int(self.file.metadata.num_rows)
+
+    @cached_property
+    def ids(self) -> Any:
+        """The id of each row, a pyarrow array."""
+        return self.file.read(columns=["id"])["id"].combine_chunks()
+
+    def vectors(self) -> Tensor:
+        """All vectors, in the type they are stored in."""
+        return self._read(range(self.file.num_row_groups))
+
+    def hold(self) -> None:
+        """Keeps all vectors in memory from now on: for who asks for few of them, and often."""
+        self._held = self.vectors()
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The vectors of some rows, as 32-bit floats; whole groups are read for them."""
+        if self._held is not None:
+            return self._held[index].float()
+        group = torch.searchsorted(self._ends, index, right=True)
+        needed, place = group.unique(return_inverse=True)
+        sizes = self._ends.diff(prepend=self._ends.new_zeros(1))
+        within = index - (self._ends - sizes)[group]
+        before = sizes[needed].cumsum(0) - sizes[needed]
+        return self._read(needed.tolist())[before[place] + within].float()
+
+    @cached_property
+    def _ends(self) -> Tensor:
+        facts = self.file.metadata
+        sizes = [facts.row_group(number).num_rows for number in range(facts.num_row_groups)]
+        return torch.tensor(sizes, dtype=torch.int64).cumsum(0)
+
+    def _read(self, groups: Any) -> Tensor:
+        column = self.file.read_row_groups(list(groups), columns=["vector"])["vector"]
+        pieces = [chunk.flatten().to_numpy().reshape(-1, self.dim) for chunk in column.chunks]
+        # A copy, since arrow's memory must not be written to.
+        return torch.from_numpy(np.concatenate([*pieces, np.empty((0, self.dim), _first(pieces))]))
+
+
+def _first(pieces: list[Any]) -> Any:
+    return pieces[0].dtype if pieces else np.float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +241,7 @@ class ColdUsers:
 
     @classmethod
     def open(cls, model: Path, attributes: Path) -> ColdUsers:
-        """What an export holds of the model and of the attributes of users."""
+        """Load the model and the attributes of users of an export."""
         loaded, _ = load_run(model)
         if not isinstance(loaded, ClickSAGE):
             raise InputError(f"Expected a SAGE model in {model}; found {type(loaded).__name__}.")
@@ -83,7 +276,7 @@ class ColdUsers:
 
 
 def _with_values(table: AttributeTable) -> AttributeTable:
-    """Where nobody kept the values behind codes, the codes are the values."""
+    """Return a table whose codes have values; where none were kept, the codes themselves."""
     import pyarrow as pa
 
     if table.category_values or not table.category_names:
@@ -159,7 +352,7 @@ class ExportFolder:
 
     @cached_property
     def seen(self) -> CSRGraph:
-        """What each user has clicked."""
+        """Items that each user has clicked."""
         if not self.manifest.seen:
             raise InputError(
                 f"Expected an export with clicks, to leave out what was seen; {self.folder} was "
@@ -175,7 +368,7 @@ class ExportFolder:
 
     @cached_property
     def cold_users(self) -> ColdUsers:
-        """What embeds users from attributes alone."""
+        """Encoder of users from attributes alone."""
         if not self.manifest.cold_users:
             raise InputError(
                 "Expected a model that knows users by attributes; this one knows them by their "

@@ -36,8 +36,26 @@ from drgcn.recommend.retrieval.blocks import ItemBlocks, checked_vectors
 from drgcn.recommend.retrieval.exact import exact_top
 from drgcn.recommend.retrieval.index import KINDS, FaissIndex, _faiss, tune, write_index
 from drgcn.recommend.retrieval.ranking import is_listed
-from drgcn.recommend.serving.export_files import ExportManifest, file_facts, write_vectors
+from drgcn.recommend.serving.export_folder import (
+    ATTRIBUTES,
+    INDEX,
+    ITEM_ARRAY,
+    ITEMS,
+    MODEL,
+    SEEN,
+    USERS,
+    ExportManifest,
+    file_facts,
+    write_vectors,
+)
 from drgcn.sampling import CSRGraph
+
+#: Seen items beyond which asking an index for so many more does not pay: such users are searched
+#: exactly.
+MANY_SEEN = 256
+_PLACES = 2**26  # in all lists that an index is tuned by
+_LEAST_QUERIES = 4  # two choose the effort, two measure it
+_KINDS = {"float32": torch.float32, "float16": torch.float16}
 
 
 def model_hash(model: ClickSAGE | LightGCN) -> str:
@@ -143,19 +161,9 @@ class LoadedRun:
         return embed_all(model, self.data, graph.to(device))
 
 
-USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
-INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
-#: Seen items beyond which asking an index for so many more does not pay: such users are searched
-#: exactly.
-MANY_SEEN = 256
-_PLACES = 2**26  # in all lists that an index is tuned by
-_LEAST_QUERIES = 4  # two choose the effort, two measure it
-_KINDS = {"float32": torch.float32, "float16": torch.float16}
-
-
 @dataclass(frozen=True)
 class ExportSettings:
-    """What an export holds.
+    """Settings of an export.
 
     Attributes:
         index: ``auto`` (flat up to 200,000 items, else ivf), ``flat``, ``ivf``, ``hnsw``, or
@@ -200,7 +208,7 @@ def export(
     device: torch.device | str = "cpu",
     environment: Mapping[str, Any] | None = None,
 ) -> ExportManifest:
-    """Embeds everybody and writes vectors, ids, index, clicks and model: whole or not at all.
+    """Embeds all nodes and writes vectors, ids, index, clicks and model: whole or not at all.
 
     Args:
         run: The trained run.
@@ -249,8 +257,10 @@ def export(
                 "sha256": model_hash(model),
             },
             data={
-                **{"name": data.name, "content_hash": data.content_hash},
-                **{"clicks": graph.num_clicks, "before_day": settings.before},
+                "name": data.name,
+                "content_hash": data.content_hash,
+                "clicks": graph.num_clicks,
+                "before_day": settings.before,
             },
             metric="ip",
             normalised=model.normalize,

@@ -1,17 +1,13 @@
-"""One small HTTP endpoint: POST /recommend, GET /healthz, GET /metrics."""
+"""FastAPI application of an export: POST /recommend, GET /healthz, GET /metrics."""
 
 from __future__ import annotations
 
-import signal
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
-from os import PathLike
 from typing import Annotated, Any
 
 import torch
@@ -20,29 +16,20 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from drgcn.errors import InputError, how_to_install
+from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ranking import TopItems
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.ids import known_rows
 from drgcn.recommend.serving.recommender import Recommender
-
-
-@dataclass(frozen=True)
-class HttpLimits:
-    """What one request may ask for.
-
-    Attributes:
-        n: The longest list.
-        batch: The most users.
-        body: The most bytes.
-    """
-
-    n: int = 500
-    batch: int = 256
-    body: int = 1 << 20
-
+from drgcn.recommend.serving.server import HttpLimits
 
 Id = StrictInt | StrictStr
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+_USUAL = 50  # items in a list, if a request does not say
 
 
 class RecommendRequest(BaseModel):
@@ -80,16 +67,13 @@ class RecommendResponse(BaseModel):
 
 
 class Health(BaseModel):
-    """What is being served."""
+    """Answer of ``GET /healthz``: sizes and hashes of the export."""
 
     status: str
     users: int
     items: int
     model: str
     data: str
-
-
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class RequestMeter:
@@ -156,12 +140,6 @@ class RequestMeter:
             yield f'drgcn_request_seconds_count{{path="{path}"}} {count}'
 
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-
-
 class BodyTooLarge(Exception):  # noqa: N818 - a state of the request
     """A body went on beyond the limit."""
 
@@ -221,11 +199,8 @@ class MeteredApp:
         await send({"type": "http.response.body", "body": words.encode()})
 
 
-_USUAL = 50  # items in a list, if a request does not say
-
-
 def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI:
-    """The application for an export, all of whose files are read and checked now."""
+    """Build the application for an export, all of whose files are read and checked now."""
     limits = limits or HttpLimits()
     recommender = Recommender(export)
     _read_all(export, recommender)
@@ -261,7 +236,7 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
 
     @app.get("/healthz")
     def healthz() -> Health:
-        """Whether the endpoint is up, and what it serves."""
+        """State of the endpoint, and sizes of the export it serves."""
         facts = export.manifest
         return Health(
             status="ok",
@@ -280,7 +255,7 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
 
 
 def _read_all(export: ExportFolder, recommender: Recommender) -> None:
-    """A broken file must end the start, not the first request that needs it."""
+    """Read every file, so that a broken one ends the start and not a later request."""
     recommender.for_users(torch.zeros(1, dtype=torch.int64), 1)
     recommender.for_users(torch.zeros(1, dtype=torch.int64), 1, exact=True)
     export.user_lookup.rows([""])
@@ -330,66 +305,3 @@ def _sentence(error: RequestValidationError) -> str:
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     found = f"; found {first['input']!r:.80}" if "input" in first else ""
     return f"Expected a request as /docs describes it; {place}: {first['msg']}{found}."
-
-
-_WAITING = 2048  # connections
-_LAST_REQUESTS = 10  # seconds that running requests get at the end
-
-
-def serve(
-    folder: str | PathLike[str],
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    limits: HttpLimits | None = None,
-) -> None:
-    """Serves an export until SIGINT or SIGTERM; requests that are running are finished first.
-
-    Args:
-        folder: The export.
-        host: Address to listen at.
-        port: Port to listen at; 0 for any that is free.
-        limits: What one request may ask for.
-    """
-    try:
-        import uvicorn
-
-    except ImportError as error:
-        raise InputError(
-            f"Expected FastAPI and uvicorn to serve; found no {error.name}. "
-            + how_to_install("serve")
-        ) from None
-    listening = _listen(host, port)
-    with listening:
-        app = build_app(ExportFolder(folder), limits)
-        listening.listen(_WAITING)  # who comes from here on waits for uvicorn
-        number = listening.getsockname()[1]
-        print(f"serving {folder} at http://{host}:{number} (POST /recommend)", flush=True)
-        config = uvicorn.Config(
-            app, log_level="warning", timeout_graceful_shutdown=_LAST_REQUESTS, lifespan="off"
-        )
-        # uvicorn ends on these signals and then sends them on: to nobody, since all is done.
-        before = {name: signal.signal(name, _nothing) for name in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            uvicorn.Server(config).run(sockets=[listening])
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise InputError(
-            f"Expected a free port at {host}; {port} cannot be used ({error}). Choose another "
-            f"--port."
-        ) from None
-    return listening
-
-
-def _nothing(*_: object) -> None:
-    """Takes a signal and does nothing."""

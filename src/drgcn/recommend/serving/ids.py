@@ -18,6 +18,7 @@ from drgcn.errors import InputError
 _FEW = 1 << 12  # ids up to which looking one by one is cheaper than a hash table of all
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _Rows = npt.NDArray[np.int64]
+_NAMED = 5
 
 
 class IdLookup:
@@ -130,9 +131,6 @@ class IdLookup:
         return pc.if_else(fits, wanted, pa.scalar(None, wanted.type)).cast(pa.int64())
 
 
-_NAMED = 5
-
-
 def read_ids(path: Path, column: str | None = None) -> Any:
     """A column of ids from a parquet or CSV file.
 
@@ -177,7 +175,7 @@ def read_ids(path: Path, column: str | None = None) -> Any:
 def known_rows(
     lookup: IdLookup, ids: Any, skip_unknown: bool = False, option: str = "skip_unknown"
 ) -> tuple[Tensor, int]:
-    """The rows of ids, and how many ids were left out because nobody knows them.
+    """The rows of ids, and how many unknown ids were left out.
 
     Args:
         lookup: The ids that are known.

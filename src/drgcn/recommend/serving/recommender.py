@@ -85,7 +85,7 @@ class Recommender:
 def _by_index(
     index: FaissIndex, vectors: Tensor, n: int, seen: CSRGraph | None, few: Tensor
 ) -> TopItems:
-    """What the index finds for those who have seen few items; nothing for the others."""
+    """Lists of the index for users who have seen few items; empty for the others."""
     if seen is None:
         return index.search(vectors, n)
     top = TopItems(

@@ -1,14 +1,13 @@
 """Gates compared on clicks: training to a plateau, one test, paired over seeds."""
 
-from drgcn.recommend.clicks.splits import ThreeParts
+from drgcn.recommend.clicks.splits import EvaluationSplit
 from drgcn.recommend.study.comparing import compare
-from drgcn.recommend.study.records import StudyRecord, read_records
-from drgcn.recommend.study.settings import StudySettings, recipe
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, read_records, recipe
 
 __all__ = [
+    "EvaluationSplit",
     "StudyRecord",
     "StudySettings",
-    "ThreeParts",
     "compare",
     "read_records",
     "recipe",

@@ -1,4 +1,4 @@
-"""All gates and seeds of a study, one after the other or side by side."""
+"""Run all gates and seeds of a study, one after the other or side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,92 +17,12 @@ import torch
 from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
-from drgcn.recommend.study.records import StudyRecord
-from drgcn.recommend.study.run import Begin, parts_of, run_once
-from drgcn.recommend.study.settings import Gate, StudySettings
+from drgcn.recommend.model.run_folder import Gate
+from drgcn.recommend.study.run import Begin, StudyContext, parts_of, run_once
+from drgcn.recommend.study.settings import StudyRecord, StudySettings
 
 #: Settings of a run and what it is for: ``"compare"`` or ``"search"``.
 Task = tuple[StudySettings, str]
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Runs that share a device, since one small run cannot keep it busy.
-
-    On CUDA start NVIDIA's MPS first (``nvidia-cuda-mps-control -d``): without it, processes take
-    turns. Records say how many runs shared the device; but for that and their seconds they are
-    those of runs one after the other.
-
-    Attributes:
-        load: Gives the clicks to every process: a function that can be pickled.
-        jobs: How many processes.
-        out: Folder of the records.
-        device: Where to run.
-        environment: Versions and hardware, for the records.
-        checkpoint_every: Seconds between checkpoints.
-        begin: As in :func:`~drgcn.recommend.study.comparing.compare`, and can be pickled.
-    """
-
-    load: Callable[[], ClickData]
-    jobs: int
-    out: Path
-    device: torch.device
-    environment: dict[str, Any] = field(default_factory=dict)
-    checkpoint_every: float = 30.0
-    begin: Begin | None = None
-
-    def records(self, tasks: Iterable[Task]) -> list[StudyRecord]:
-        """All records in the order of the tasks."""
-        pool = ProcessPoolExecutor(
-            self.jobs,
-            mp_context=multiprocessing.get_context("spawn"),  # CUDA does not survive a fork
-            initializer=_prepare,
-            initargs=(self,),
-        )
-        waiting = [pool.submit(_run, *task) for task in tasks]
-        try:
-            return [one.result() for one in waiting]
-        except BrokenProcessPool:
-            raise InputError(
-                f"Expected {self.jobs} runs to fit side by side; found that the process of one "
-                f"was ended, perhaps for want of memory. Give fewer --jobs; what is on record is "
-                f"kept."
-            ) from None
-        except BaseException:  # Ctrl-C too: what runs goes on from its checkpoint another time
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-_own: SideBySide | None = None  # of a process that was started for runs
-_clicks: ClickData | None = None
-
-
-def _prepare(asked: SideBySide) -> None:
-    """What a process does once: it reads the clicks, and takes its share of the cores."""
-    global _own, _clicks
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
-    torch.set_num_threads(max(torch.get_num_threads() // asked.jobs, 1))
-    _own, _clicks = asked, asked.load()
-
-
-def _run(settings: StudySettings, purpose: str) -> StudyRecord:
-    assert _own is not None
-    assert _clicks is not None
-    record = run_once(
-        *(_clicks, parts_of(_clicks, settings), settings, _own.out, _own.device),
-        {**_own.environment, "jobs_on_device": _own.jobs},
-        purpose=purpose,
-        checkpoint_every=_own.checkpoint_every,
-        begin=_own.begin,
-    )
-    sys.stderr.flush()
-    return record
-
-
 SEARCH_SEED = 1_000_000  # no seed of a comparison is looked at in a search
 
 
@@ -146,20 +66,14 @@ def compare(
     if not gates or not seeds:
         raise InputError("Expected at least one gate and one seed; found none.")
     parts = parts_of(data, settings)
-    place = (Path(out), torch.device(device), environment or {})
+    context = StudyContext(
+        Path(out), torch.device(device), environment or {}, checkpoint_every, begin
+    )
 
     def run(tasks: list[Task]) -> list[StudyRecord]:
         if jobs > 1 and load is not None:
-            return SideBySide(load, jobs, *place, checkpoint_every, begin).records(tasks)
-        return [
-            run_once(
-                *(data, parts, one, *place),
-                purpose=purpose,
-                checkpoint_every=checkpoint_every,
-                begin=begin,
-            )
-            for one, purpose in tasks
-        ]
+            return SideBySide(load, jobs, context).records(tasks)
+        return [run_once(data, parts, one, context, purpose) for one, purpose in tasks]
 
     if search_lr:
         plain = replace(settings, gate="none", seed=SEARCH_SEED, protocol="kept")
@@ -177,3 +91,69 @@ def compare(
 def _recall(record: StudyRecord) -> float:
     assert record.choice is not None
     return float(record.choice["best_recall"])
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Runs that share a device, since one small run cannot keep it busy.
+
+    On CUDA start NVIDIA's MPS first (``nvidia-cuda-mps-control -d``): without it, processes take
+    turns. Records say how many runs shared the device; but for that and their seconds they are
+    those of runs one after the other.
+
+    Attributes:
+        load: Function that loads the clicks in every process; can be pickled.
+        jobs: Number of processes.
+        context: Place and progress of the runs.
+    """
+
+    load: Callable[[], ClickData]
+    jobs: int
+    context: StudyContext
+
+    def records(self, tasks: Iterable[Task]) -> list[StudyRecord]:
+        """All records in the order of the tasks."""
+        pool = ProcessPoolExecutor(
+            self.jobs,
+            mp_context=multiprocessing.get_context("spawn"),  # CUDA does not survive a fork
+            initializer=_prepare,
+            initargs=(self,),
+        )
+        waiting = [pool.submit(_run, *task) for task in tasks]
+        try:
+            return [one.result() for one in waiting]
+        except BrokenProcessPool:
+            raise InputError(
+                f"Expected {self.jobs} runs to fit side by side; found that the process of one "
+                f"was ended, perhaps for want of memory. Give fewer --jobs; what is on record is "
+                f"kept."
+            ) from None
+        except BaseException:  # Ctrl-C too: what runs goes on from its checkpoint another time
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_own: SideBySide | None = None  # of a process that was started for runs
+_clicks: ClickData | None = None
+
+
+def _prepare(pool: SideBySide) -> None:
+    """Initialise a process: read the clicks, and take its share of the cores."""
+    global _own, _clicks
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
+    torch.set_num_threads(max(torch.get_num_threads() // pool.jobs, 1))
+    _own, _clicks = pool, pool.load()
+
+
+def _run(settings: StudySettings, purpose: str) -> StudyRecord:
+    assert _own is not None
+    assert _clicks is not None
+    facts = {**_own.context.environment, "jobs_on_device": _own.jobs}
+    context = replace(_own.context, environment=facts)
+    record = run_once(_clicks, parts_of(_clicks, settings), settings, context, purpose)
+    sys.stderr.flush()
+    return record

@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,76 +17,30 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
-from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.clicks.splits import ClickSplit, ThreeParts
+from drgcn.recommend.clicks.splits import ClickSplit, EvaluationSplit
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.run_folder import build_lightgcn, build_sage
+from drgcn.recommend.model.run_folder import build_model
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import ClickTrainer, TrainProgress, set_up, train
 from drgcn.recommend.retrieval.evaluation import RankingReport, evaluate
-from drgcn.recommend.study.records import StudyRecord, file_name, identity, packed
-from drgcn.recommend.study.settings import StudySettings
+from drgcn.recommend.study.settings import StudyRecord, StudySettings, file_name, identity, packed
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
-_ID_ROWS = 1 << 20  # users share rows by hash if there are more
-
-
-def build_model(
-    data: ClickData, graph: ClickGraph, settings: StudySettings
-) -> ClickSAGE | LightGCN:
-    """A new model; statistics of attributes are those of nodes in the clicks of ``graph``.
-
-    For one seed, all gates begin with the same weights but for the gate's own.
-    """
-    shared: dict[str, Any] = {"temperature": settings.temperature, "normalize": settings.normalize}
-    if settings.model == "lightgcn":
-        return build_lightgcn(
-            graph,
-            settings.seed,
-            out_channels=settings.channels,
-            num_layers=settings.layers,
-            **shared,
-        )
-    sides = (("user", settings.user_ids, data.users), ("item", settings.item_ids, data.items))
-    widths: dict[str, Any] = {
-        f"{side}_id_channels": asked
-        if asked is not None
-        else (0 if table is not None else settings.channels)
-        for side, asked, table in sides
-    }
-    options = {
-        "hidden_channels": settings.channels,
-        "out_channels": settings.channels,
-        "fan_outs": settings.fan_outs,
-        "user_id_rows": _ID_ROWS if graph.num_users > _ID_ROWS else None,
-        **widths,
-        **shared,
-    }
-    model = build_sage(data, graph, settings.seed, **options)
-    if settings.gate == "none":
-        return model
-    # A Dr block draws weights of its own, between those of layers: without this, a seed would
-    # mean other first layers for Dr than for the gates it is paired with.
-    gated = build_sage(data, graph, settings.seed, gate=settings.gate, **options)
-    gated.load_state_dict(model.state_dict(), strict=False)
-    return gated
-
-
-def wait_for(device: torch.device) -> None:
-    """Lets a CUDA device finish, so that seconds are its own."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
+Model = ClickSAGE | LightGCN
+#: Called with step, loss and recall at every look at validation.
+Look = Callable[[int, float, float], None]
+#: Called before a run, with its record if there is one; returns what reports its progress.
+Begin = Callable[[StudySettings, StudyRecord | None], Look | None]
+RUNNING = ".checkpoints"
 _BEST = "best."
-Row = tuple[float, float, float]
+_Row = tuple[float, float, float]  # step, loss, recall
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """How a run went.
+    """Course of a training to its plateau.
 
     Attributes:
         history: Step, mean loss since the look before, and recall on validation, at every look.
@@ -106,10 +60,12 @@ class Plateau:
     seconds: float
 
     def facts(self) -> dict[str, Any]:
-        """The choice, for a record."""
+        """Chosen step and end of training, for a record."""
         return {
-            **{"best_step": self.best_step, "best_recall": self.best_recall},
-            **{"steps": self.steps, "stopped": self.stopped},
+            "best_step": self.best_step,
+            "best_recall": self.best_recall,
+            "steps": self.steps,
+            "stopped": self.stopped,
         }
 
 
@@ -139,7 +95,7 @@ def train_to_plateau(
         fingerprint: What the run is; the checkpoint of another one is refused.
         progress: Called with step, loss and recall at every look.
     """
-    history: list[Row] = []
+    history: list[_Row] = []
     best: dict[str, Tensor] = {}
     spent = 0.0
     found = None
@@ -189,19 +145,15 @@ def train_to_plateau(
     )
 
 
-def _best(history: list[Row]) -> int:
+def _best(history: list[_Row]) -> int:
     """The first look with the highest recall."""
     return max(range(len(history)), key=lambda place: (history[place][2], -place))
 
 
-def _over(history: list[Row], trainer: ClickTrainer, patience: int) -> bool:
+def _over(history: list[_Row], trainer: ClickTrainer, patience: int) -> bool:
     if not history:
         return False
     return trainer.done >= trainer.steps or len(history) - 1 - _best(history) >= patience
-
-
-Model = ClickSAGE | LightGCN
-Look = Callable[[int, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -220,7 +172,7 @@ class StudyRun:
     """
 
     data: ClickData
-    parts: ThreeParts
+    parts: EvaluationSplit
     settings: StudySettings
     device: torch.device
     folder: Path | None = None
@@ -243,9 +195,12 @@ class StudyRun:
         return StudyRecord(
             settings=self.settings,
             data={
-                **{"name": self.data.name, "content_hash": self.data.content_hash},
-                **{"users": self.parts.graph.num_users, "items": self.parts.graph.num_items},
-                **{"clicks": self.parts.graph.num_clicks, **self.parts.facts()},
+                "name": self.data.name,
+                "content_hash": self.data.content_hash,
+                "users": self.parts.graph.num_users,
+                "items": self.parts.graph.num_items,
+                "clicks": self.parts.graph.num_clicks,
+                **self.parts.facts(),
             },
             purpose=purpose,
             model=model.settings,
@@ -264,7 +219,7 @@ class StudyRun:
         """The model with the weights that are best on validation. Reads nothing of the test."""
         settings, split = self.settings, self.parts.validation
         clicks = split.train.num_clicks
-        model = build_model(self.data, split.train, settings)
+        model = build_model(self.data, split.train, settings.model_options())
         split = split.to(self.device)
         every = settings.steps(settings.every, clicks)
         most = settings.steps(settings.epochs_max, clicks)
@@ -281,7 +236,8 @@ class StudyRun:
             return report.model["all"]["recall"].mean
 
         plateau = train_to_plateau(
-            *(trainer, measure),
+            trainer,
+            measure,
             every=every,
             patience=settings.patience,
             checkpoint=self._checkpoint("choice"),
@@ -300,7 +256,8 @@ class StudyRun:
         found = {
             n: self._ranked(model, attributes, split, n, baselines=True) for n in self.settings.n
         }
-        wait_for(self.device)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # so that its seconds are counted
         return found
 
     def _trained(self, purpose: str) -> tuple[Model, Plateau | None, int, dict[str, float]]:
@@ -321,13 +278,16 @@ class StudyRun:
     def _trained_on_all(self, steps: int) -> tuple[Model, float]:
         """A new model trained on all that comes before the test."""
         graph = self.parts.test.train
-        model = build_model(self.data, graph, self.settings)
+        model = build_model(self.data, graph, self.settings.model_options())
         done = train(
-            *(model, self.data, graph, self.settings.training(steps)),
+            model,
+            self.data,
+            graph,
+            self.settings.training(steps),
             device=self.device,
             checkpoint=self._checkpoint("all"),
             checkpoint_every=self.checkpoint_every,
-            progress=self._tell,
+            progress=self._report,
         )
         return model, done.seconds
 
@@ -342,13 +302,15 @@ class StudyRun:
     ) -> RankingReport:
         vectors = embed_all(model, self.data if attributes is None else attributes, split.train)
         return evaluate(
-            *(*vectors, split, n),
+            *vectors,
+            split,
+            n,
             exclude_seen=self.settings.exclude_seen,
             users=users,
             baselines=baselines,
         )
 
-    def _tell(self, now: TrainProgress) -> None:
+    def _report(self, now: TrainProgress) -> None:
         if self.progress is not None:
             self.progress(now.step, now.loss, math.nan)
 
@@ -364,42 +326,52 @@ def _some_users(split: ClickSplit, most: int) -> torch.Tensor | None:
     return found[torch.arange(most, device=found.device) * found.numel() // most]
 
 
-RUNNING = ".checkpoints"
-Begin = Callable[[StudySettings, StudyRecord | None], Look | None]
-
-
-def parts_of(data: ClickData, settings: StudySettings) -> ThreeParts:
-    """The clicks divided as the settings say."""
+def parts_of(data: ClickData, settings: StudySettings) -> EvaluationSplit:
+    """Split the clicks as the settings say."""
     if settings.split == "official":
-        return ThreeParts.official(data, settings.hold_out)
-    return ThreeParts.by_time(data, settings.days)
+        return EvaluationSplit.official(data, settings.hold_out)
+    return EvaluationSplit.by_time(data, settings.days)
+
+
+@dataclass(frozen=True)
+class StudyContext:
+    """Place and progress of the runs of a study; nothing in it changes a number.
+
+    Attributes:
+        out: Folder of the records.
+        device: Device of the runs.
+        environment: Versions and hardware, for the records.
+        checkpoint_every: Seconds between checkpoints.
+        begin: Called before every run; can be pickled if runs are to share a device.
+    """
+
+    out: Path
+    device: torch.device
+    environment: dict[str, Any] = field(default_factory=dict)
+    checkpoint_every: float = 30.0
+    begin: Begin | None = None
 
 
 def run_once(
     data: ClickData,
-    parts: ThreeParts,
+    parts: EvaluationSplit,
     settings: StudySettings,
-    out: Path,
-    device: torch.device,
-    environment: dict[str, Any],
-    *,
+    context: StudyContext,
     purpose: str = "compare",
-    checkpoint_every: float = 30.0,
-    begin: Begin | None = None,
 ) -> StudyRecord:
-    """The record of a run: read, or made and written."""
+    """Return the record of a run; without one, run it and write its record."""
     known = identity(settings, data.content_hash, purpose)
-    path = out / file_name(settings, data.name, known, purpose)
+    path = context.out / file_name(settings, data.name, known, purpose)
     if path.exists():
         record = StudyRecord.loads(path.read_text(encoding="utf-8"), str(path))
-        if begin is not None:
-            begin(settings, record)
+        if context.begin is not None:
+            context.begin(settings, record)
         return record
-    folder = out / RUNNING / known[:16]
-    look = begin(settings, None) if begin is not None else None
-    run = StudyRun(data, parts, settings, device, folder, checkpoint_every, look)
-    record = run.record(environment, purpose)
-    record.save(out)
+    folder = context.out / RUNNING / known[:16]
+    look = context.begin(settings, None) if context.begin is not None else None
+    run = StudyRun(data, parts, settings, context.device, folder, context.checkpoint_every, look)
+    record = run.record(context.environment, purpose)
+    record.save(context.out)
     shutil.rmtree(folder, ignore_errors=True)
     gc.collect()  # a trainer holds itself by its recorded step, and that a pool of device memory
     return record

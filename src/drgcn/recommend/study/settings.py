@@ -1,4 +1,4 @@
-"""Settings of a study: all that decides a run beside the data, and recipes of published sets.
+"""A run of a study as plain values: its settings, recipes of published sets, its record.
 
 Nothing here was chosen by looking at a gate. Limits are such that training stops by patience: a
 run takes seconds to two minutes on one H200, and with MovieLens-100k a minute on one CPU core.
@@ -6,21 +6,109 @@ run takes seconds to two minutes on one H200, and with MovieLens-100k a minute o
 
 from __future__ import annotations
 
+import base64
 import json
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, get_args
+import zlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, get_args
 
+import numpy as np
+
+from drgcn._io import write_once
 from drgcn.errors import InputError
 from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
+from drgcn.recommend.model.run_folder import Gate, ModelName, ModelOptions
 from drgcn.recommend.model.sampling import Draw
+from drgcn.records import Record, dump_facts, identity_of, readable_name
 
-ModelName = Literal["sage", "lightgcn"]
-Gate = Literal["none", "constant", "static", "dr"]
 Protocol = Literal["kept", "refit", "fixed"]
 Split = Literal["time", "official"]
 _CHOICES = {"model": ModelName, "gate": Gate, "protocol": Protocol, "split": Split}
 GATES: tuple[Gate, ...] = get_args(Gate)
+_SAGE: Final[dict[str, dict[str, Any]]] = {
+    # No attributes: every user and every item has an embedding of its own.
+    "gowalla": {
+        "split": "official",
+        "n": (20,),
+        "batch_size": 8192,
+        "epochs_max": 80.0,
+        "every": 2.0,
+        "patience": 5,
+    },
+    "amazon-book": {
+        "split": "official",
+        "n": (20,),
+        "batch_size": 8192,
+        "epochs_max": 60.0,
+        "every": 2.0,
+        "patience": 5,
+    },
+    # Genres and years do not tell films apart, so films have embeddings of their own beside them.
+    # Users have none: most of those in the test are new.
+    "movielens-100k": {
+        "split": "time",
+        "days": 30,
+        "n": (20, 50),
+        "batch_size": 1024,
+        "negatives": 256,
+        "item_ids": 16,
+        "fan_outs": (5, 3),
+        "epochs_max": 60.0,
+        "every": 0.25,
+        "patience": 20,
+    },
+    "movielens-1m": {
+        "split": "official",
+        "n": (20, 50),
+        "batch_size": 4096,
+        "item_ids": 16,
+        "epochs_max": 300.0,
+        "every": 2.0,
+        "patience": 8,
+    },
+    # The paper's protocol on made-up clicks: the next day, top 50, seen items stay.
+    "astar": {
+        "split": "time",
+        "days": 1,
+        "n": (50,),
+        "exclude_seen": False,
+        "batch_size": 8192,
+        "epochs_max": 8.0,
+        "every": 0.5,
+        "patience": 3,
+        "valid_users": 200_000,
+    },
+}
+# As its authors train it, on all of their sets.
+_LIGHTGCN: Final[dict[str, Any]] = {
+    "model": "lightgcn",
+    "protocol": "fixed",
+    "layers": 3,
+    "channels": 64,
+    "lr": 1e-3,
+    "weight_decay": 1e-4,
+    "batch_size": 2048,
+    "loss": "bpr",
+    "draw": "users",
+    "epochs_max": 1000.0,
+    "every": 20.0,
+    "patience": 5,
+    "temperature": 1.0,
+    "normalize": False,
+}
+# A softmax over a batch sees thousands of items a step where BPR sees one: far fewer epochs.
+_SOFTMAX: Final[dict[str, Any]] = {
+    "loss": "softmax",
+    "draw": "clicks",
+    "epochs_max": 100.0,
+    "every": 2.0,
+    "temperature": 0.2,
+    "normalize": True,
+    "protocol": "refit",
+}
 
 
 @dataclass(frozen=True)
@@ -118,8 +206,23 @@ class StudySettings:
             )
         self.training(1)  # which checks the rest
 
+    def model_options(self) -> ModelOptions:
+        """Options of the model that is trained."""
+        return ModelOptions(
+            model=self.model,
+            gate=self.gate,
+            seed=self.seed,
+            channels=self.channels,
+            layers=self.layers,
+            fan_outs=self.fan_outs,
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            temperature=self.temperature,
+            normalize=self.normalize,
+        )
+
     def training(self, steps: int) -> TrainSettings:
-        """How a model is trained for so many steps."""
+        """Settings of a training of so many steps."""
         return TrainSettings(
             seed=self.seed,
             steps=steps,
@@ -147,51 +250,10 @@ class StudySettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> StudySettings:
-        """What :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` returned."""
         lists = ("n", "fan_outs")
         own: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in values.items()}
         return cls(**own)
-
-
-_SAGE: Final[dict[str, dict[str, Any]]] = {
-    # No attributes: every user and every item has an embedding of its own.
-    "gowalla": {
-        **{"split": "official", "n": (20,), "batch_size": 8192},
-        **{"epochs_max": 80.0, "every": 2.0, "patience": 5},
-    },
-    "amazon-book": {
-        **{"split": "official", "n": (20,), "batch_size": 8192},
-        **{"epochs_max": 60.0, "every": 2.0, "patience": 5},
-    },
-    # Genres and years do not tell films apart, so films have embeddings of their own beside them.
-    # Users have none: most of those in the test are new.
-    "movielens-100k": {
-        **{"split": "time", "days": 30, "n": (20, 50), "batch_size": 1024, "negatives": 256},
-        **{"item_ids": 16, "fan_outs": (5, 3)},
-        **{"epochs_max": 60.0, "every": 0.25, "patience": 20},
-    },
-    "movielens-1m": {
-        **{"split": "official", "n": (20, 50), "batch_size": 4096, "item_ids": 16},
-        **{"epochs_max": 300.0, "every": 2.0, "patience": 8},
-    },
-    # The paper's protocol on made-up clicks: the next day, top 50, seen items stay.
-    "astar": {
-        **{"split": "time", "days": 1, "n": (50,), "exclude_seen": False, "batch_size": 8192},
-        **{"epochs_max": 8.0, "every": 0.5, "patience": 3, "valid_users": 200_000},
-    },
-}
-# As its authors train it, on all of their sets.
-_LIGHTGCN: Final[dict[str, Any]] = {
-    **{"model": "lightgcn", "protocol": "fixed", "layers": 3, "channels": 64, "lr": 1e-3},
-    **{"weight_decay": 1e-4, "batch_size": 2048, "loss": "bpr", "draw": "users"},
-    **{"epochs_max": 1000.0, "every": 20.0, "patience": 5, "temperature": 1.0},
-    **{"normalize": False},
-}
-# A softmax over a batch sees thousands of items a step where BPR sees one: far fewer epochs.
-_SOFTMAX: Final[dict[str, Any]] = {
-    **{"loss": "softmax", "draw": "clicks", "epochs_max": 100.0, "every": 2.0},
-    **{"temperature": 0.2, "normalize": True, "protocol": "refit"},
-}
 
 
 def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> StudySettings:
@@ -210,3 +272,119 @@ def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> Study
         return StudySettings(**own)
     asked = {name: own[name] for name in ("split", "days", "n", "exclude_seen") if name in own}
     return StudySettings(**(asked | _LIGHTGCN | (_SOFTMAX if fast else {})))
+
+
+#: Raised when the same settings come to mean another run; older records are then run again.
+PROTOCOL = 1
+_MOST_USERS = 300_000  # whose values a record holds, a byte or two each
+
+
+@dataclass(frozen=True)
+class StudyRecord(Record):
+    """Result of a run, with all that is needed to judge and repeat it.
+
+    Attributes:
+        settings: What was run.
+        data: Name, content hash, sizes and parts of the data.
+        purpose: ``"compare"``; or ``"search"``, which has validation alone and no test.
+        model: The settings of the model itself.
+        environment: Versions and hardware.
+        started: When, in UTC.
+        seconds: Of training and test.
+        choice: The best step on validation and how training stopped; ``None`` if nothing was
+            chosen.
+        history: Step, loss and recall on validation at every look.
+        trained_steps: Steps behind the weights that were tested.
+        test: Report for each length of lists, by its number; empty for a search.
+        user_recall: Recall at the first length, user by user, see :func:`packed`; empty for
+            searches and very many users.
+        peak_bytes: Most memory on a CUDA device.
+    """
+
+    kind: ClassVar = "a record of a study"
+    format: ClassVar = "drgcn recommend study"
+    pattern: ClassVar = "*-seed-*.json"
+
+    settings: StudySettings
+    data: dict[str, Any]
+    purpose: str
+    model: dict[str, Any]
+    environment: dict[str, Any]
+    started: str
+    seconds: dict[str, float]
+    choice: dict[str, Any] | None
+    history: list[dict[str, float]]
+    trained_steps: int
+    test: dict[str, Any]
+    user_recall: str = ""
+    peak_bytes: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """Hash of settings, data and purpose, independent of machine and time."""
+        return identity(self.settings, self.data["content_hash"], self.purpose)
+
+    @property
+    def file_name(self) -> str:
+        """Readable, and unique to settings and data."""
+        return file_name(self.settings, self.data["name"], self.identity, self.purpose)
+
+    def recall(self, n: int | None = None, group: str = "all", measure: str = "recall") -> float:
+        """A mean of the test."""
+        report = self.test[str(n or self.settings.n[0])]
+        return float(report["model"][group][measure]["mean"])
+
+    def dumps(self) -> str:
+        """Return the record as JSON, with one line for each fact."""
+        facts = {"format": self.format, "protocol": PROTOCOL, "identity": self.identity}
+        facts |= {field.name: getattr(self, field.name) for field in fields(self)}
+        return dump_facts(facts | {"settings": self.settings.to_dict()}, indent=1)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> StudyRecord:
+        """Return the record with the facts of a file."""
+        for name in ("protocol", "identity"):
+            facts.pop(name)
+        return cls(settings=StudySettings.from_dict(facts.pop("settings")), **facts)
+
+    def save(self, folder: Path, name: str | None = None) -> Path:
+        """Write the record whole or not at all; one that is there already stays."""
+        path = folder / (name or self.file_name)
+        with suppress(FileExistsError):  # somebody else has run the same meanwhile
+            write_once(path, self.dumps())
+        return path
+
+
+def identity(settings: StudySettings, content_hash: str, purpose: str = "compare") -> str:
+    """A hash of settings that differ from their defaults, data and protocol.
+
+    Settings that are added later with a default do not rename old records.
+    """
+    usual = asdict(StudySettings())
+    own = {name: value for name, value in asdict(settings).items() if value != usual[name]}
+    return identity_of([PROTOCOL, purpose, content_hash, own])
+
+
+def file_name(
+    settings: StudySettings, data: str, identifier: str, purpose: str = "compare"
+) -> str:
+    """The name of a run's record."""
+    words = [purpose, data, settings.model, settings.protocol, settings.gate, identifier[:8]]
+    return readable_name([*words, f"seed-{settings.seed}"])
+
+
+def read_records(folder: Path, purpose: str = "compare") -> list[StudyRecord]:
+    """Return the records of a folder, see :meth:`drgcn.records.Record.read_folder`."""
+    return list(StudyRecord.read_folder(folder, f"{purpose}-*-seed-*.json").values())
+
+
+def packed(values: np.ndarray) -> str:
+    """Single-precision numbers as text, compressed; nothing if there are very many."""
+    if len(values) > _MOST_USERS:
+        return ""
+    return base64.b64encode(zlib.compress(values.astype("<f4").tobytes(), 9)).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """Read what :func:`packed` returned."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f4").astype(np.float64)

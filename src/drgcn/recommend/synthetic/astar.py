@@ -34,6 +34,13 @@ from drgcn.recommend.synthetic.random import (
 )
 from drgcn.sampling.graph import CSRGraph
 
+_PIECES = {"cuda": 2**24, "cpu": 2**15}
+# The columns of the rows from a first to before a last.
+Columns = Callable[[int, int], dict[str, Any]]
+_ROWS = 2**20
+_DAY = 86_400
+_DAY_ZERO = 20_454 * _DAY  # an arbitrary midnight, in seconds since 1970
+
 
 def generate_astar(
     fraction: float = 1.0,
@@ -109,9 +116,6 @@ def _draw_graph(
     return ClickGraph(by_user, transposed(by_user), days)
 
 
-_PIECES = {"cuda": 2**24, "cpu": 2**15}
-
-
 def checksum(data: ClickData) -> str:
     """Sixteen hexadecimal digits that change with any value and with any order.
 
@@ -146,14 +150,6 @@ def _integers(values: Tensor) -> Tensor:
         bits = values.float().view(torch.int32)
         return bits.masked_fill(values.isnan(), -1).long()  # every NaN is the same
     return values.long()
-
-
-# The columns of the rows from a first to before a last.
-Columns = Callable[[int, int], dict[str, Any]]
-
-_ROWS = 2**20
-_DAY = 86_400
-_DAY_ZERO = 20_454 * _DAY  # an arbitrary midnight, in seconds since 1970
 
 
 def write_tables(data: ClickData, folder: str | PathLike[str]) -> Path:

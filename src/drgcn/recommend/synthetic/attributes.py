@@ -25,6 +25,44 @@ from drgcn.recommend.synthetic.random import (
     stream_key,
 )
 
+SPREAD: Final = 2**15  # standard deviation of the noise, see attributes.py
+MISSING: Final = 2**16  # index of the missing value
+_HALF: Final = 2**15
+_STEP: Final = 4  # neighbouring indices differ by so much
+USER_NUMBERS: Final = 19
+ITEM_NUMBERS: Final = 24
+TOPICS_PER_GROUP: Final = 16
+_ONE: Final = 65_536
+_SCALES: Final = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    1000.0,
+)
+_CARRIES: Final[tuple[Literal["latent", "topic", "nothing"], ...]] = (
+    "latent",
+    "topic",
+    "nothing",
+    "nothing",
+)
+_LOG_SPREADS: Final = (0.5, 1.0, 2.0)
+_OFFSETS: Final = (0, 3, -1)
+_MISSING: Final = (0, 0, 0, _ONE // 32, _ONE // 8)
+_STYLE_SHIFT, _BRAND_SHIFT = 6, 10  # factors 0 to 5 are carried by numbers
+_CENTRE = 98_302  # mean of three uniform 16-bit numbers, rounded down
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -46,12 +84,6 @@ class CategoryColumn:
     size: int
     fidelity: int = 0
     missing: int = 0
-
-
-SPREAD: Final = 2**15  # standard deviation of the noise, see attributes.py
-MISSING: Final = 2**16  # index of the missing value
-_HALF: Final = 2**15
-_STEP: Final = 4  # neighbouring indices differ by so much
 
 
 @dataclass(frozen=True)
@@ -90,39 +122,6 @@ class NumberColumn:
             index = np.arange(-_HALF, _HALF, dtype=np.float64)
             levels = self.scale * (self.offset + index * (_STEP / SPREAD))
         return np.append(levels, np.nan).astype(np.float32)
-
-
-USER_NUMBERS: Final = 19
-ITEM_NUMBERS: Final = 24
-TOPICS_PER_GROUP: Final = 16
-_ONE: Final = 65_536
-_SCALES: Final = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    20.0,
-    50.0,
-    100.0,
-    200.0,
-    500.0,
-    1000.0,
-)
-_CARRIES: Final[tuple[Literal["latent", "topic", "nothing"], ...]] = (
-    "latent",
-    "topic",
-    "nothing",
-    "nothing",
-)
-_LOG_SPREADS: Final = (0.5, 1.0, 2.0)
-_OFFSETS: Final = (0, 3, -1)
-_MISSING: Final = (0, 0, 0, _ONE // 32, _ONE // 8)
 
 
 def number_columns(count: int) -> tuple[NumberColumn, ...]:
@@ -176,9 +175,6 @@ def item_categories(topics: int) -> tuple[CategoryColumn, ...]:
     )
 
 
-_STYLE_SHIFT, _BRAND_SHIFT = 6, 10  # factors 0 to 5 are carried by numbers
-
-
 @dataclass(frozen=True, eq=False)
 class NodeTruth:
     """Topics and latent factors of some nodes.
@@ -210,9 +206,6 @@ class NodeTruth:
                 return (self.latents >> _STYLE_SHIFT) & 15
             case "brand":
                 return self.topic * 4 + ((self.latents >> _BRAND_SHIFT) & 3)
-
-
-_CENTRE = 98_302  # mean of three uniform 16-bit numbers, rounded down
 
 
 @dataclass(frozen=True, eq=False)

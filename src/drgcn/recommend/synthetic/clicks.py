@@ -28,11 +28,14 @@ from drgcn.recommend.synthetic.random import (
 )
 
 _LEAST_ITEMS = 4
+GROUPS = 5  # three favourite topics, the rising one, and all the rest
+RISING, REST = 3, 4
+_APART = 2**24  # more than twice the number of items: keeps groups apart in one running maximum
 
 
 @dataclass(frozen=True, eq=False)
 class TopicMap:
-    """Where topics begin, who stands where, and the items' latent factors.
+    """Topics of users and items, and the items' latent factors.
 
     Inside a topic, the first place is the most popular. Items have random places, so their ids
     say nothing.
@@ -135,7 +138,7 @@ def _other_than(taken: list[Tensor], topic: Tensor, count: int) -> Tensor:
 
 
 def day_ends(parameters: AstarParameters) -> list[int]:
-    """Where each day ends in 32 random bits; then the same for clicks in rising topics.
+    """Cumulative shares of days in 32 random bits; then the same for clicks in rising topics.
 
     The second list begins at ``2**32``. Clicks in rising topics fall into the last days alone;
     the others are so much rarer there that all days weigh the same.
@@ -149,11 +152,6 @@ def day_ends(parameters: AstarParameters) -> list[int]:
 
 def _ends(weights: list[Fraction], base: int) -> list[int]:
     return [base + int(total * 2**32) for total in accumulate(weights)]
-
-
-GROUPS = 5  # three favourite topics, the rising one, and all the rest
-RISING, REST = 3, 4
-_APART = 2**24  # more than twice the number of items: keeps groups apart in one running maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +232,7 @@ class ClickDrawing:
         return torch.cat([sizes, rest], 1)
 
     def _divide(self, begin: int, end: int, degree: Tensor, sizes: Tensor) -> Tensor:
-        """How many clicks each group gets ``[users, 5]``.
+        """Number of clicks of each group ``[users, 5]``.
 
         The clicks of a user stand at equal distances on a ring whose arcs are the shares, turned
         by chance. A topic gives at most half of its items; what is left over goes to the rest.

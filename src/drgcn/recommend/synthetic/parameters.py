@@ -15,7 +15,7 @@ _SHARE_UNIT: Final = 64
 
 @dataclass(frozen=True)
 class AstarParameters:
-    """What ``astar`` is made of. Sizes are those at fraction 1.
+    """Parameters of ``astar``. Sizes are those at fraction 1.
 
     Attributes:
         users: Users; each clicks at least once.
@@ -83,7 +83,7 @@ class AstarParameters:
 
     @property
     def share_ends(self) -> tuple[int, int, int, int]:
-        """Where each topic's share of a user's clicks ends, in sixty-fourths."""
+        """Cumulative shares of a user's topics in the clicks, in sixty-fourths."""
         first, second, third = self.favourite_shares
         return first, first + second, first + second + third, self.in_topics
 
@@ -95,7 +95,7 @@ class AstarParameters:
 
 @dataclass(frozen=True)
 class AstarSizes:
-    """How much of everything there is at some fraction.
+    """Sizes of a set at some fraction.
 
     Attributes:
         users: Users.

@@ -27,6 +27,13 @@ _BITS: Final = 64
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _FIRST: Final = 0xBF58476D1CE4E5B9
 _SECOND: Final = 0x94D049BB133111EB
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+_ROOTS: Final = 12  # exponents are rounded to 2**-12
+CELLS: Final = 2**12
+FIXED: Final = 2**31
+# Large enough to keep a GPU busy; small enough for the caches of a CPU.
+_SIZES = {"cuda": 2**20, "cpu": 2**14}
 
 
 def hash64(key: int, counter: Tensor) -> Tensor:
@@ -101,14 +108,6 @@ class Stream(IntEnum):
     ITEM_CATEGORIES = 13
 
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-_ROOTS: Final = 12  # exponents are rounded to 2**-12
-CELLS: Final = 2**12
-FIXED: Final = 2**31
-
-
 def portable_power(x: Floats, exponent: float) -> Floats:
     """``x ** exponent`` for positive ``x``, by square roots and products alone.
 
@@ -131,7 +130,7 @@ def portable_power(x: Floats, exponent: float) -> Floats:
 
 
 def clicks_of_users(users: int, clicks: int, tail: float, most: int) -> Integers:
-    """How many users click at least 1, 2, 3, ... times; the numbers add up to ``clicks``.
+    """Numbers of users who click at least 1, 2, 3, ... times; the numbers add up to ``clicks``.
 
     A shifted Pareto law: the share of users with at least ``d`` clicks is ``(1 + (d - 1) / s)``
     to the power ``1 - tail``, with ``s`` such that the mean comes out, cut off above ``most``.
@@ -185,7 +184,7 @@ def share_out(exact: Floats, total: int, most: np.int64 | None = None) -> Intege
 
 
 def rank_table(tail: float) -> Integers:
-    """Where in a topic a uniform number falls: knots of ``u ** p`` in units of ``2**-31``.
+    """Quantiles inside a topic: knots of ``u ** p`` in units of ``2**-31``.
 
     Items clicked in proportion to ``rank ** -a`` have clicks of density exponent ``1 + 1 / a``.
     Ranks of that kind are ``size * u ** p`` with ``p = 1 / (1 - a)``.
@@ -198,17 +197,13 @@ def rank_table(tail: float) -> Integers:
     return np.concatenate([[0], np.rint(FIXED * portable_power(knots, power)).astype(np.int64)])
 
 
-# Large enough to keep a GPU busy; small enough for the caches of a CPU.
-_SIZES = {"cuda": 2**20, "cpu": 2**14}
-
-
 def chunk_bounds(count: int, chunk: int) -> list[int]:
-    """Where chunks begin, and the end."""
+    """Boundaries of chunks, the end included."""
     return [*range(0, count, chunk), count]
 
 
 def chunk_size(device: torch.device) -> int:
-    """Nodes in a chunk, unless somebody asks for another number."""
+    """Default number of nodes in a chunk."""
     return _SIZES.get(device.type, 2**16)
 
 

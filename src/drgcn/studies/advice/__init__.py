@@ -1,1 +1,1 @@
-"""What our own records say about data like yours."""
+"""Recorded gains of Dr on data like yours."""

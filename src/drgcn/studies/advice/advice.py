@@ -1,4 +1,4 @@
-"""What can be said about Dr before, or after, training on some features: numbers and words."""
+"""Advice for or against Dr, before or after training on some features: numbers and words."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _expectation(numbers: Mapping[str, Any], normalize: str | None) -> str:
 def warnings_for(
     numbers: Mapping[str, Any], normalize: str | None, signed: bool
 ) -> tuple[str, ...]:
-    """What is odd about the features, one sentence each."""
+    """Warnings about odd features, one sentence each."""
     found = []
     if constant := numbers["constant"]:
         found.append(

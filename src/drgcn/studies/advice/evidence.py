@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,12 +17,13 @@ from typing import Any
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
+from drgcn.stats import LEVEL, Sign, correction_words
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
 from drgcn.studies.advice.feature_numbers import load_measures
 from drgcn.studies.advice.gain import GainStudy, study
-from drgcn.studies.comparison import gain
 from drgcn.studies.experiment import unusual
 from drgcn.studies.records import RunRecord, load_records
+from drgcn.studies.report.gate_tests import decide_groups
 from drgcn.studies.report.tables import gate_groups
 
 _WORDS = {"standard": "standardising", "row": "row normalisation"}
@@ -30,29 +32,30 @@ _MOSTLY_STUCK = 0.5
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """What the comparisons on real data say, in plain words."""
+    """Sum up the comparisons on real data, in plain words."""
+    correction = correction_of(comparisons)
     comparisons = [c for c in comparisons if not c.features.startswith("generated")]
     if not comparisons:
         return "There are no recorded comparisons to go by."
     scaled = [c for c in comparisons if c.scaled]
-    up = sum(c.low > 0 for c in scaled)
-    down = sum(c.high < 0 for c in scaled)
+    up, down = (sum(c.sign == sign for c in scaled) for sign in ("up", "down"))
     sentences = [
         f"On record are {len(scaled)} comparisons on {len({c.dataset for c in scaled})} real "
         f"datasets (some of them many times: other splits, other models) with features that "
         f"were row-normalised or standardised: in {up} of them Dr surely gained, in {down} it "
-        f"surely lost, in {len(scaled) - up - down} it made no sure difference (95 % intervals "
-        f"over seeds; one in twenty would look sure by chance)."
+        f"surely lost, in {len(scaled) - up - down} it made no sure difference "
+        f"({correction})."
     ]
     unscaled = [c for c in comparisons if not c.scaled]
     if unscaled:
         sentences.append(
             f"On features left as they were, of {len(unscaled)} comparisons on "
             f"{len({c.dataset for c in unscaled})} datasets, Dr surely gained in "
-            f"{sum(c.low > 0 for c in unscaled)} and lost in {sum(c.high < 0 for c in unscaled)}."
+            f"{sum(c.sign == 'up' for c in unscaled)} and lost in "
+            f"{sum(c.sign == 'down' for c in unscaled)}."
         )
     top = max(comparisons, key=lambda c: c.low)
-    if top.low > 0 and not top.scaled:
+    if top.sign == "up" and not top.scaled:
         sentences.append(
             f"The surest gain, {top.words}, is on {top.dataset} ({top.model}, {top.features} "
             f"features) with features left unscaled."
@@ -65,8 +68,13 @@ def summary(comparisons: Sequence[Comparison]) -> str:
     return " ".join(sentences)
 
 
+def correction_of(comparisons: Sequence[Comparison]) -> str:
+    """The test behind the p-values of all comparisons, and its correction, in words."""
+    return correction_words(sum(one.p_holm is not None for one in comparisons))
+
+
 def raw_against_standard(comparisons: Sequence[Comparison]) -> str:
-    """What raw features cost that leave most of a gate stuck, beside the same features
+    """Losses on raw features that leave most of a gate stuck, beside the same features
     standardised; empty if no such pair is on record."""
     found = []
     for raw in comparisons:
@@ -129,14 +137,14 @@ class GainEvidence:
 
     @property
     def words(self) -> str:
-        """What was found, in one sentence; empty if nothing was correlated."""
+        """The finding in one sentence; empty if nothing was correlated."""
         if not self.correlations:
             return ""
         found = self.correlations.values()
         sure = [
             f"{c['words']} ({c['spearman']:+.2f} [{c['low']:+.2f}, {c['high']:+.2f}])"
             for c in found
-            if c["p_holm"] < 0.05
+            if c["p_holm"] < LEVEL
         ]
         size = f"Over {self.cells} settings of GCN on {self.clusters} datasets"
         if sure:
@@ -172,6 +180,8 @@ class Comparison:
         high: Upper end.
         saturation: Share of entries of the first Dr gate at either end after training, mean over
             seeds; ``None`` where it was not recorded.
+        p_holm: P-value of the paired t-test, corrected by Holm's method over all comparisons of
+            the evidence; ``None`` where fewer than two seeds allow no test.
     """
 
     dataset: str
@@ -184,10 +194,18 @@ class Comparison:
     low: float
     high: float
     saturation: float | None = None
+    p_holm: float | None = None
+
+    @property
+    def sign(self) -> Sign:
+        """The direction in which Dr surely differs from the plain model."""
+        if self.p_holm is None or self.p_holm >= LEVEL:
+            return "unsure"
+        return "up" if self.gain > 0 else "down"
 
     @property
     def scaled(self) -> bool:
-        """Whether features were brought to a common scale before training."""
+        """True if features were brought to a common scale before training."""
         return self.normalize != "none"
 
     @property
@@ -206,12 +224,14 @@ class Evidence:
 
 def gather(records: Sequence[RunRecord]) -> tuple[Comparison, ...]:
     """Every pair of rows in some records that differ in the Dr gate alone."""
+    groups = gate_groups(records)
     found = []
-    for rows in gate_groups(records):
-        if not {None, "dr"} <= rows.keys():
+    for rows, decided in zip(groups, decide_groups(groups), strict=True):
+        decision = decided.get(("dr", None))
+        if decision is None:
             continue
-        (record, plain), (_, dr) = rows[None], rows["dr"]
-        over = gain(dr, plain)
+        (record, _), (_, dr) = rows[None], rows["dr"]
+        over = decision.test.gain
         label = replace(record.experiment, reweight=None).label
         departs = unusual(record.experiment)
         stuck = [result.saturation[0] for result in dr.values() if result.saturation]
@@ -222,11 +242,12 @@ def gather(records: Sequence[RunRecord]) -> tuple[Comparison, ...]:
                 normalize=record.data["normalize"],
                 features=record.data["feature_source"],
                 model=f"{label} ({departs})" if departs else label,
-                seeds=len(dr.keys() & plain.keys()),
+                seeds=decision.test.seeds,
                 gain=round(over.mean, 2),
                 low=round(over.low, 2),
                 high=round(over.high, 2),
                 saturation=round(sum(stuck) / len(stuck), 3) if stuck else None,
+                p_holm=None if math.isnan(decision.p_holm) else round(decision.p_holm, 6),
             )
         )
     return tuple(found)

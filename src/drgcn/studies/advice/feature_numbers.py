@@ -38,7 +38,7 @@ _DRAWS = 8
 
 @dataclass(frozen=True)
 class FeatureNumbers:
-    """What can be told from features, a graph and training labels before any training.
+    """Numbers about features, a graph and training labels, known before any training.
 
     Attributes:
         rows: Rows that were read.

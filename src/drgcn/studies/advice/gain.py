@@ -10,11 +10,21 @@ from typing import Any
 from scipy import stats
 
 from drgcn.errors import InputError
-from drgcn.studies.advice.correlation import DRAWS, FEWEST, Correlation, correlate, holm
+from drgcn.stats import (
+    DRAWS,
+    FEWEST,
+    LEVEL,
+    Correlation,
+    Decision,
+    Interval,
+    correlate,
+    holm,
+)
 from drgcn.studies.advice.feature_numbers import FeatureMeasures, FeatureNumbers
-from drgcn.studies.comparison import Gain, gain, summarize
+from drgcn.studies.comparison import Pair, summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.records import RunRecord
+from drgcn.studies.report.gate_tests import decide_groups
 from drgcn.studies.report.tables import Row, data_name, gate_groups
 
 
@@ -27,8 +37,8 @@ class Cell:
         title: The name with what sets its features apart.
         split: Its split.
         normalize: What was done to the features: ``row``, ``standard`` or ``none``.
-        over_plain: Dr against the plain model.
-        over_static: Dr against a gate that sees no data; ``None`` if that was not run.
+        plain: Dr against the plain model, judged within the family of all on record.
+        static: The same against a gate that sees no data; ``None`` if that was not run.
         k_1: Learnt K of the first layer, mean over seeds.
         k_2: The same for the second layer.
         saturation: Share of entries of the first gate at either end after training, mean over
@@ -41,13 +51,23 @@ class Cell:
     title: str
     split: str
     normalize: str
-    over_plain: Gain
-    over_static: Gain | None
+    plain: Decision
+    static: Decision | None
     k_1: float
     k_2: float
     saturation: float | None
     numbers: FeatureNumbers
     synthetic: bool
+
+    @property
+    def over_plain(self) -> Interval:
+        """Points of Dr above the plain model."""
+        return self.plain.test.gain
+
+    @property
+    def over_static(self) -> Interval | None:
+        """Points of Dr above the static gate."""
+        return None if self.static is None else self.static.test.gain
 
 
 def join(
@@ -61,26 +81,31 @@ def join(
         InputError: If the measures of a dataset are of other content than its records.
     """
     cells, unmeasured = [], []
-    for rows in _comparisons(records):
+    for rows, decided in _comparisons(records):
         numbers = _numbers_for(rows["dr"][0], measures)
         if numbers is None:
             unmeasured.append(_place_words(rows["dr"][0].data))
         else:
-            cells.append(_cell(rows, numbers))
+            cells.append(_cell(rows["dr"], decided, numbers))
     return sorted(cells, key=lambda c: (c.dataset, c.split, c.normalize)), sorted(unmeasured)
 
 
-def _comparisons(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
-    """Plain GCN and Dr on each data, trained as usual where that is on record."""
-    chosen: dict[str, dict[str | None, Row]] = {}
-    for rows in gate_groups(records):
+Group = tuple[dict[str | None, Row], dict[Pair, Decision]]
+
+
+def _comparisons(records: Sequence[RunRecord]) -> list[Group]:
+    """Plain GCN and Dr on each data, trained as usual where that is on record. They are judged
+    within the family of all comparisons on record, as the report judges them."""
+    groups = gate_groups(records)
+    chosen: dict[str, Group] = {}
+    for rows, decided in zip(groups, decide_groups(groups), strict=True):
         record = next(iter(rows.values()))[0]
         ran = record.experiment
         if ran.model != "gcn" or ran.norm or ran.pre_activation or not {None, "dr"} <= rows.keys():
             continue
         content = record.data["content_hash"]
         if content not in chosen or not unusual(ran):
-            chosen[content] = rows
+            chosen[content] = (rows, decided)
     return list(chosen.values())
 
 
@@ -102,8 +127,8 @@ def _numbers_for(record: RunRecord, measures: Sequence[FeatureMeasures]) -> Feat
     return None
 
 
-def _cell(rows: dict[str | None, Row], numbers: FeatureNumbers) -> Cell:
-    record, results = rows["dr"]
+def _cell(row: Row, decided: dict[Pair, Decision], numbers: FeatureNumbers) -> Cell:
+    record, results = row
     k = summarize(results).k
     stuck = [result.saturation[0] for result in results.values() if result.saturation]
     return Cell(
@@ -111,8 +136,8 @@ def _cell(rows: dict[str | None, Row], numbers: FeatureNumbers) -> Cell:
         title=data_name(record),
         split=record.data["split"],
         normalize=record.data["normalize"],
-        over_plain=gain(results, rows[None][1]),
-        over_static=gain(results, rows["static"][1]) if "static" in rows else None,
+        plain=decided["dr", None],
+        static=decided.get(("dr", "static")),
         k_1=k[0],
         k_2=k[1] if len(k) > 1 else math.nan,
         saturation=sum(stuck) / len(stuck) if stuck else None,
@@ -163,8 +188,8 @@ class Finding:
 
     @property
     def sure(self) -> bool:
-        """Whether it stands after the correction, at 5 %."""
-        return self.p_holm < 0.05
+        """True if it stands after the correction."""
+        return self.p_holm < LEVEL
 
 
 @dataclass(frozen=True)
@@ -203,12 +228,12 @@ class GainStudy:
     @property
     def gained(self) -> tuple[str, ...]:
         """Clusters with a cell in which Dr surely gained."""
-        return tuple(sorted({c.dataset for c in self.real if c.over_plain.low > 0}))
+        return tuple(sorted({c.dataset for c in self.real if c.plain.sign == "up"}))
 
     @property
     def lost(self) -> tuple[str, ...]:
         """Clusters with a cell in which Dr surely lost."""
-        return tuple(sorted({c.dataset for c in self.real if c.over_plain.high < 0}))
+        return tuple(sorted({c.dataset for c in self.real if c.plain.sign == "down"}))
 
 
 def study(
@@ -219,7 +244,7 @@ def study(
     Args:
         records: Run records; those of GCN, plain and with Dr, are used.
         measures: The numbers of their features.
-        draws: See :func:`drgcn.studies.advice.correlation.correlate`.
+        draws: See :func:`drgcn.stats.correlate`.
     """
     cells, unmeasured = join(records, measures)
     real = [cell for cell in cells if not cell.synthetic]
@@ -231,7 +256,7 @@ def _findings(cells: Sequence[Cell], draws: int) -> tuple[Finding, ...]:
     found = []
     for predictor in PREDICTORS:
         pairs = [(predictor.value(cell), cell) for cell in cells]
-        known = [(value, cell) for value, cell in pairs if value is not None]
+        known = [(v, cell) for v, cell in pairs if v is not None and not math.isnan(v)]
         values = [value for value, _ in known]
         gains = [cell.over_plain.mean for _, cell in known]
         names = [cell.dataset for _, cell in known]

@@ -89,7 +89,7 @@ def damping(variance: Sequence[float], learnt: Sequence[LearntGates]) -> list[fl
 
 
 def order_of(found: Sequence[float], dimensions: int) -> Order:
-    """Whether loud dimensions were damped, or amplified, in every seed and beyond chance.
+    """Tell whether loud dimensions were damped, or amplified, in every seed and beyond chance.
 
     Args:
         found: Rank correlations from :func:`damping`.

@@ -24,6 +24,7 @@ class Published:
     mean: float
     std: float | None
     table: str
+    decimals: int
 
     def __str__(self) -> str:
         return f"{self.mean}" if self.std is None else f"{self.mean} ± {self.std}"
@@ -41,7 +42,7 @@ def published(experiment: Experiment) -> Published | None:
     if found is None:
         return None
     number, table = found
-    return Published(number.mean, number.std, table)
+    return Published(number.mean, number.std, table, number.decimals)
 
 
 def published_seconds() -> dict[str, float]:

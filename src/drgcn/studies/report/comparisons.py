@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from drgcn.studies.advice.correlation import FEWEST, correlate
-from drgcn.studies.comparison import Results, gain, k_words, summarize, verdict
+from drgcn.reporting.charts import Axis, Chart
+from drgcn.reporting.tables import Table
+from drgcn.stats import FEWEST, Decision, correlate
+from drgcn.studies.comparison import Pair, Results, gain, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.gate_tests import GateTest
 from drgcn.studies.report.measurements import mean_saturation, share_words
-from drgcn.studies.report.svg import WIDTH, Axis, Chart
 from drgcn.studies.report.tables import GATES, Row, data_name, published_cell, row_name
-from drgcn.studies.report.text_table import TextTable
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,20 @@ class ComparisonBlock:
     title: str
     short: str
     facts: str
-    table: TextTable
+    table: Table
     verdict: str
     charts: tuple[str, ...]
     provenance: str
 
 
-def comparison_block(gates: Mapping[str | None, Row], number: int) -> ComparisonBlock:
+def comparison_block(
+    gates: Mapping[str | None, Row], decided: Mapping[Pair, Decision], number: int
+) -> ComparisonBlock:
     """The block of some rows.
 
     Args:
         gates: Rows by their gate.
+        decided: The comparisons between them.
         number: Tells its table from those of other blocks.
     """
     shown = {gate: gates[gate] for gate in GATES if gate in gates}
@@ -64,7 +67,7 @@ def comparison_block(gates: Mapping[str | None, Row], number: int) -> Comparison
         facts=f"{counts}; {parts}".format_map(data)
         + (f" Departing from the usual training: {departs}." if departs else ""),
         table=_table(shown, f"comparison-{number}", str(data.get("metric") or "accuracy")),
-        verdict=verdict(results) if set(GATES) <= gates.keys() else "",
+        verdict=verdict(decided) if set(GATES) <= gates.keys() else "",
         charts=tuple(row_charts(shown)),
         provenance=f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
         f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",
@@ -77,11 +80,12 @@ def _short(results: Mapping[str | None, Results]) -> str:
     return ", ".join(f"{summarize(seeds).mean:.1f}" for seeds in results.values()) + " %"
 
 
-def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> TextTable:
+def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> Table:
     plain = shown[None][1] if None in shown else None
-    heads = ("model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer")
+    heads = ["model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer"]
     rows = tuple(_cells(record, seeds, plain) for record, seeds in shown.values())
-    return TextTable(name, name, (*heads, "stuck per layer", "best epoch", "seeds"), rows)
+    heads += ["stuck per layer", "best epoch", "seeds"]
+    return Table(heads, rows, name, name, left=1)
 
 
 def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[str, ...]:
@@ -139,15 +143,16 @@ def _seeds(rows: Mapping[str | None, Row]) -> str:
         Axis(-0.5, len(names) - 0.4, ""),
         Axis.around([v for each in values.values() for v in each], ""),
         f"test {_metric(rows)} %, one dot per seed",
+        x_names=names,
     )
     for place, (gate, points) in enumerate(values.items()):
         kind = _CLASSES[gate]
         for shift, value in zip(np.linspace(-0.18, 0.18, len(points)), points, strict=True):
             chart.dot(place + float(shift), value, kind)
         mean = float(np.mean(points))
-        chart.bar((place - 0.3, place + 0.3), (mean, mean), f"line {kind}")
+        chart.segment((place - 0.3, place + 0.3), (mean, mean), f"line {kind}")
         chart.words(place + 0.28, mean, f"{mean:.1f}")
-    return chart.svg(names)
+    return chart.svg()
 
 
 def _chart(rows: Mapping[str | None, Row], name: str) -> str:
@@ -202,12 +207,12 @@ def gain_chart(points: Sequence[GateTest]) -> str:
         Axis.around([0.0, *(found.mean for found in gains)], ""),
         "Dr - plain, points of accuracy",
     )
-    chart.bar((across.low, across.high), (0, 0), "zero")
-    chart.bar((1, 1), (chart.y.low, chart.y.high), "zero")
+    chart.segment((across.low, across.high), (0, 0), "zero")
+    chart.segment((1, 1), (chart.y.low, chart.y.high), "zero")
     for point, found in zip(points, gains, strict=True):
         kind = point.sign
         ends = max(found.low, chart.y.low), min(found.high, chart.y.high)
-        chart.bar((point.k[0], point.k[0]), ends, f"whisker {kind}")
+        chart.segment((point.k[0], point.k[0]), ends, f"whisker {kind}")
     for point, found in zip(points, gains, strict=True):
         look = point.sign + (" hollow" if point.synthetic else "")
         where = f"{point.dataset}, {point.split}, {point.model}"
@@ -219,7 +224,7 @@ def gain_chart(points: Sequence[GateTest]) -> str:
 
 
 def correlation_words(points: Sequence[GateTest]) -> str:
-    """How gain and K go together over datasets of the world, each counting once."""
+    """Describe how gain and K correlate over real datasets, each counting once."""
     real = [point for point in points if not point.synthetic]
     k, gains = [p.k[0] for p in real], [p.test.gain.mean for p in real]
     names = [point.name for point in real]
@@ -244,7 +249,7 @@ def _name_farthest(chart: Chart, points: Sequence[GateTest]) -> None:
         hidden = {}
         for side, left in (("start", x + 4), ("end", x - 4 - width)):
             inside = [left < at < left + width and abs(up - y) < _LINE for at, up in taken]
-            hidden[side] = sum(inside) + 100 * (not 0 < left < WIDTH - width)
+            hidden[side] = sum(inside) + 100 * (not 0 < left < chart.width - width)
         side = min(hidden, key=lambda each: hidden[each])
         chart.words(point.k[0], point.test.gain.mean, point.name, side)
         left = x + 4 if side == "start" else x - 4 - width

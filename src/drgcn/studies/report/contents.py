@@ -1,4 +1,4 @@
-"""Everything a report says, before it is set as a page, as Markdown or as LaTeX."""
+"""Everything a report says, and the page and Markdown that it is written as."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from drgcn._format import duration, plural
+from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.reporting.page import write_html
+from drgcn.reporting.tables import Table
+from drgcn.stats import LEVEL
+from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.comparisons import (
@@ -22,15 +27,14 @@ from drgcn.studies.report.comparisons import (
 )
 from drgcn.studies.report.gate_tests import (
     BASELINES,
-    LEVEL,
     GateTest,
     count_words,
+    decide_groups,
     gate_test_table,
     gate_tests,
 )
 from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
 from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, merge, record_rows
-from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.report.verdicts import (
     PAPER_RUNS,
     CellRows,
@@ -60,7 +64,7 @@ class Section:
     name: str
     title: str
     words: tuple[str, ...] = ()
-    tables: tuple[TextTable, ...] = ()
+    tables: tuple[Table, ...] = ()
     charts: tuple[str, ...] = ()
     blocks: tuple[ComparisonBlock, ...] = ()
 
@@ -78,7 +82,7 @@ class Contents:
     sections: tuple[Section, ...]
 
     @property
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """All tables, in order."""
         return [table for section in self.sections for table in section.tables]
 
@@ -86,7 +90,7 @@ class Contents:
 def contents(
     records: Sequence[RunRecord], tables: Sequence[PaperTable], folder: Path | None = None
 ) -> Contents:
-    """What some records say.
+    """Gather everything a report says about some records.
 
     Args:
         records: Run records.
@@ -184,7 +188,12 @@ def _blocks(records: Sequence[RunRecord]) -> Section:
         "Curves are means over seeds, as far as every seed was trained; bands leave out the "
         "tenth of the seeds at either end.",
     )
-    blocks = tuple(comparison_block(rows, number) for number, rows in enumerate(groups, 1))
+    blocks = tuple(
+        comparison_block(rows, decided, number)
+        for number, (rows, decided) in enumerate(
+            zip(groups, decide_groups(groups), strict=True), 1
+        )
+    )
     return Section("curves", "Seeds and learning curves", words, blocks=blocks)
 
 
@@ -192,7 +201,7 @@ def _all_records(records: Sequence[RunRecord]) -> Section:
     title = f"All {len(records)} records"
     rows = tuple(record_rows(records))
     notes = ("A published number in brackets was reached on other features.",)
-    table = TextTable("records-table", title, RECORD_HEADS, rows, notes, left=3, folded=True)
+    table = Table(RECORD_HEADS, rows, "records-table", title, notes, left=3, folded=True)
     return Section("records", "All records", tables=(table,))
 
 
@@ -209,8 +218,10 @@ READING: Final = (
     f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
     f"small difference a sure one: look at its size, too. The pictures of a table share one "
     f"scale; an arrow means further out.",
-    f"Dr against another row: paired by seed, t-tests corrected by Holm's method at "
-    f"{100 * LEVEL:.0f} % within each family, with a sign-flip test as a check.",
+    f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
+    f"rows have, corrected by Holm's method over the family of comparisons that stand together "
+    f"(these two gates, in all settings), lies below {LEVEL}. Intervals are not corrected, and "
+    f"may leave out zero where nothing is sure. A sign-flip test is a check.",
 )
 
 
@@ -219,7 +230,7 @@ def findings(
     judged: Sequence[JudgedTable],
     families: Mapping[str | None, Sequence[GateTest]],
 ) -> list[str]:
-    """What was run, how the paper's numbers came out, and what Dr did."""
+    """Return the main findings: runs, the paper's numbers, and the effect of Dr."""
     found = [size_words(records)]
     if any(one.trained for one in judged):
         found += paper_words(judged)
@@ -228,7 +239,7 @@ def findings(
 
 
 def size_words(records: Sequence[RunRecord]) -> str:
-    """How much was trained."""
+    """Describe how much was trained."""
     rows = merge(records)
     sets = {str(record.data["name"]) for record, _ in rows}
     models = {record.experiment.model for record, _ in rows}
@@ -240,7 +251,7 @@ def size_words(records: Sequence[RunRecord]) -> str:
 
 
 def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
-    """How many of the paper's numbers were reproduced, and why others were not tried."""
+    """Count the paper's numbers that were reproduced, and say why others were not tried."""
     trained = [one for table in judged if not table.counts_data for one in table.found]
     printed = [one for one in trained if one.cell.printed is not None]
     count = count_verdicts(printed)
@@ -274,8 +285,8 @@ _VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
 _DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
 
 
-def device_table(records: Sequence[RunRecord]) -> TextTable:
-    """What was trained on which machine."""
+def device_table(records: Sequence[RunRecord]) -> Table:
+    """Table of machines and the seeds trained on each."""
     groups: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
         groups[str(record.environment["device"])].append(record)
@@ -293,7 +304,7 @@ def device_table(records: Sequence[RunRecord]) -> TextTable:
     notes = (
         "Training time is the sum over records; those of one machine may have run side by side.",
     )
-    return TextTable("machines", "Machines", _DEVICE_HEADS, tuple(rows), notes=notes)
+    return Table(_DEVICE_HEADS, tuple(rows), "machines", "Machines", notes, left=1)
 
 
 def version_words(records: Sequence[RunRecord]) -> str:
@@ -318,10 +329,10 @@ _NOTES: Final = (
 )
 
 
-def suite_table(suites: Sequence[SuiteRecord]) -> TextTable | None:
+def suite_table(suites: Sequence[SuiteRecord]) -> Table | None:
     """One line per suite that trained something; ``None`` if there is none."""
     rows = tuple(_row(suite) for suite in suites if suite.seeds_trained)
-    return TextTable("suites", "Whole suites", _SUITE_HEADS, rows, _NOTES) if rows else None
+    return Table(_SUITE_HEADS, rows, "suites", "Whole suites", _NOTES, left=1) if rows else None
 
 
 def readable_suites(folder: Path | None) -> list[SuiteRecord]:
@@ -346,3 +357,52 @@ def _row(suite: SuiteRecord) -> tuple[str, ...]:
         *(f"{suite.seeds_recorded:,}", f"{suite.jobs:,}{failed}", str(suite.workers)),
         *(str(suite.environment.get("device", "")), suite.ending),
     )
+
+
+# Few comparisons are shown at once; of many a reader opens those of interest.
+_OPEN = 4
+
+
+def write_report(
+    records: Sequence[RunRecord],
+    path: Path,
+    *,
+    title: str,
+    caveat: str = "",
+    folder: Path | None = None,
+) -> Path:
+    """Write the page of some records; return its path.
+
+    Args:
+        records: Run records.
+        path: Where to write.
+        title: Its heading.
+        caveat: What a reader has to know, below every verdict.
+        folder: Where the records lie, to look for suites and for jobs that failed.
+    """
+    whole = contents(records, list(paper_tables().values()), folder)
+    return write_page(whole, path, title=title, caveat=caveat)
+
+
+def write_page(found: Contents, path: Path, *, title: str, caveat: str = "") -> Path:
+    """Write the self-contained page of a report; return its path."""
+    comparisons = sum(len(section.blocks) for section in found.sections)
+    return write_html(
+        path,
+        __package__,
+        "report.html.jinja",
+        title=title,
+        caveat=caveat,
+        report=found,
+        unfolded=comparisons <= _OPEN,
+    )
+
+
+def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
+    """Write a report as Markdown, without its pictures; return its path."""
+    parts = [f"# {title}", "\n".join(f"- {sentence}" for sentence in found.findings)]
+    for section in found.sections:
+        if section.tables or not (section.charts or section.blocks):
+            parts += [f"## {section.title}", *section.words]
+            parts += [table.markdown_section() for table in section.tables]
+    return write_whole(path, "\n\n".join(parts) + "\n")

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import Results, k_words, summarize
 from drgcn.studies.paper.published import published_k
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import data_name, merge, rebuilt, row_name
-from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.reproduce.jobs import SuiteRecord
 
 _EPOCH_HEADS = (
@@ -34,9 +34,7 @@ def seconds_per_epoch(record: RunRecord) -> float:
     return record.seconds / max(result.epochs for result in record.seeds.values())
 
 
-def epoch_time_table(
-    records: Sequence[RunRecord], suites: Sequence[SuiteRecord] = ()
-) -> TextTable:
+def epoch_time_table(records: Sequence[RunRecord], suites: Sequence[SuiteRecord] = ()) -> Table:
     """One line per experiment; of several records the one with most seeds.
 
     Args:
@@ -60,7 +58,7 @@ def epoch_time_table(
             )
         )
     title = "Time of an epoch"
-    return TextTable("epoch-time", title, _EPOCH_HEADS, tuple(rows), notes=_EPOCH_NOTES, left=3)
+    return Table(_EPOCH_HEADS, tuple(rows), "epoch-time", title, _EPOCH_NOTES, left=3)
 
 
 def _sharing(record: RunRecord, suites: Sequence[SuiteRecord]) -> str:
@@ -148,10 +146,10 @@ def k_rows(records: Sequence[RunRecord]) -> list[KRow]:
     ]
 
 
-def k_table(records: Sequence[RunRecord]) -> TextTable | None:
+def k_table(records: Sequence[RunRecord]) -> Table | None:
     """The rows as a table; ``None`` where no record has Dr."""
     rows = tuple(tuple(row.cells) for row in k_rows(records))
-    return TextTable("k-and-stuck", TITLE, HEADS, rows, NOTES, left=3) if rows else None
+    return Table(HEADS, rows, "k-and-stuck", TITLE, NOTES, left=3) if rows else None
 
 
 def mean_saturation(results: Results) -> tuple[float, ...]:
@@ -188,7 +186,7 @@ MISSING: Final = (
 _WIDTH, _EDGE = 150.0, 5.0
 
 
-def spectrum_table(records: Sequence[RunRecord]) -> TextTable | None:
+def spectrum_table(records: Sequence[RunRecord]) -> Table | None:
     """One line for every layer of every row with Dr; ``None`` if no record has deciles."""
     rows, pictures, without = [], [], 0
     for record, seeds in merge(records):
@@ -207,7 +205,7 @@ def spectrum_table(records: Sequence[RunRecord]) -> TextTable | None:
             pictures.append(_picture(mean.tolist()))
     if not rows:
         return None
-    return TextTable(
+    return Table(
         name="spectrum",
         title="Learnt s",
         heads=_SPECTRUM_HEADS,

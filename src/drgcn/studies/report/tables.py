@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drgcn.data.catalog import describe, names
+from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
 from drgcn.studies.paper.published import published
@@ -47,9 +48,7 @@ def record_rows(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
 
 def markdown_table(records: Sequence[RunRecord]) -> str:
     """:func:`record_rows` in Markdown."""
-    lines = ["| " + " | ".join(RECORD_HEADS) + " |", "|---" * len(RECORD_HEADS) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in record_rows(records)]
-    return "\n".join(lines)
+    return Table(RECORD_HEADS, record_rows(records)).markdown("cells")
 
 
 def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
@@ -64,11 +63,9 @@ def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
 
 def gate_table(records: Sequence[RunRecord]) -> str:
     """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
-    lines = [
-        "| dataset | split | model | plain | Dr | static gate | constant gate | Dr - plain [95 %] "
-        "| paper: plain | paper: Dr |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    heads = ["dataset", "split", "model", "plain", "Dr", "static gate", "constant gate"]
+    heads += ["Dr - plain [95 %]", "paper: plain", "paper: Dr"]
+    lines = []
     for rows in gate_groups(records):
         if set(GATES) <= rows.keys():
             plain = rows[None][0]
@@ -76,16 +73,14 @@ def gate_table(records: Sequence[RunRecord]) -> str:
             cells += [_accuracy(rows[gate][1]) for gate in GATES]
             cells += [str(gain(rows["dr"][1], rows[None][1]))]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            lines.append(cells)
+    return Table(heads, lines).markdown("cells")
 
 
 def variant_table(records: Sequence[RunRecord]) -> str:
     """Models with what can stand in front of their layers, each against the same one plain."""
-    lines = [
-        "| dataset | model | test accuracy % | over plain [95 %] | K per layer | seeds |",
-        "|---|---|---|---|---|---|",
-    ]
+    heads = ("dataset", "model", "test accuracy %", "over plain [95 %]", "K per layer", "seeds")
+    lines = []
     rows = merge(records)
     plain = {_bare(record): seeds for record, seeds in rows if _is_plain(record)}
     for record, seeds in rows:
@@ -93,23 +88,21 @@ def variant_table(records: Sequence[RunRecord]) -> str:
         over = "" if _is_plain(record) or base is None else str(gain(seeds, base))
         cells = [data_name(record), row_name(record), _accuracy(seeds, 2), over]
         cells += [k_words(summarize(seeds).k), str(len(seeds))]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return Table(heads, lines).markdown("cells")
 
 
 def search_table(records: Sequence[RunRecord]) -> str:
-    """What was tried, set by set and model by model, the best on validation first."""
-    lines = [
-        "| dataset | split | tried | validation accuracy % | test accuracy % |",
-        "|---|---|---|---|---|",
-    ]
+    """Table of the settings tried, by dataset and model, the best on validation first."""
+    heads = ("dataset", "split", "tried", "validation accuracy %", "test accuracy %")
+    lines = []
     rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
     rows.sort(key=lambda row: (row[0].data["name"], *_model(row[0]), -row[2].val_mean))
     for record, seeds, summary in rows:
         cells = [data_name(record), record.data["split"], row_name(record)]
         cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return Table(heads, lines).markdown("cells")
 
 
 def data_name(record: RunRecord) -> str:
@@ -120,7 +113,7 @@ def data_name(record: RunRecord) -> str:
 
 
 def data_remarks(record: RunRecord) -> list[str]:
-    """What sets a record's features apart: that they were made here, and how they are scaled."""
+    """Remarks on a record's features: rebuilt from texts, or scaled in an unusual way."""
     name = str(record.data["name"])
     remarks = []
     if rebuilt(record):
@@ -142,12 +135,12 @@ def published_cell(record: RunRecord) -> str:
 
 
 def rebuilt(record: RunRecord) -> bool:
-    """Whether the features are not the published ones, but were made again from texts."""
+    """Return whether the features were made again from texts, instead of published."""
     return str(record.data.get("feature_source", "")).startswith("rebuilt")
 
 
 def scaled_as_published(record: RunRecord) -> bool:
-    """Whether the features are scaled as where the model's numbers come from; for rebuilt ones
+    """Return whether features are scaled as where the model's numbers come from; for rebuilt ones
     that is not known, and any scaling will do."""
     usual = usual_scaling(str(record.data["name"]), record.experiment.model)
     return rebuilt(record) or usual is None or record.data.get("normalize", usual) == usual
@@ -169,7 +162,7 @@ def _bare(record: RunRecord) -> str:
 
 
 def _model(record: RunRecord) -> tuple[int, bool]:
-    """Where a row stands among those of its dataset: models in order, plain ones first."""
+    """Sort key of a row among those of its dataset: models in order, plain ones first."""
     return MODELS.index(record.experiment.model), not _is_plain(record)
 
 

@@ -11,23 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-import numpy as np
-from scipy import stats
-
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.studies.comparison import Gain, mean_interval
+from drgcn.reporting.charts import interval_pictures
+from drgcn.reporting.tables import Table
+from drgcn.stats import Interval, Summary, printed_difference
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.measurements import seconds_per_epoch
-from drgcn.studies.report.svg import interval_pictures
 from drgcn.studies.report.tables import Row, merge, rebuilt
-from drgcn.studies.report.text_table import TextTable
 from drgcn.studies.reproduce.jobs import Failure
 
 
 class FailedJobs:
-    """Why cells of a table have no record, where somebody tried.
+    """Jobs that failed, as the reason why cells of a table have no record.
 
     Args:
         folder: Where the records lie; nothing failed if not given.
@@ -45,7 +42,7 @@ class FailedJobs:
             self._errors[experiment.identity(""), failure.normalize] = failure.error
 
     def error(self, job: CellRecipe) -> str | None:
-        """What went wrong with a recipe, in one line; ``None`` if nothing did."""
+        """Return what went wrong with a recipe, in one line; ``None`` if nothing did."""
         name = job.experiment.identity("")
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
@@ -84,7 +81,7 @@ class CellRows:
         return max(usual, key=lambda row: (len(row[1]), row[0].started), default=None)
 
     def values(self, cell: TableCell) -> list[float]:
-        """What each seed measured of a cell's quantity; empty where nothing is on record."""
+        """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
         row = None if cell.job is None else self.find(cell.job)
         if cell.job is None or row is None:
             return []
@@ -104,7 +101,7 @@ class CellRows:
                 return []
 
     def count(self, cell: TableCell) -> int | None:
-        """What the records say of the data that a cell counts; ``None`` if they do not."""
+        """Return the size of the data that a cell counts, from records; ``None`` if unknown."""
         facts = self._data.get((cell.dataset, cell.split), {})
         found = re.match(r"[a-z]+", cell.row.lower())
         value = facts.get(_COUNTS.get(found[0], "")) if found else None
@@ -149,41 +146,6 @@ def _family(record: RunRecord) -> str:
 PAPER_RUNS: Final = 20
 
 
-def printed_difference(
-    values: Sequence[float], mean: float, std: float | None, runs: int = PAPER_RUNS
-) -> Gain:
-    """Our mean less the printed one, with a 95 % interval.
-
-    With a printed deviation it is Welch's interval, which lets both sides have a spread of their
-    own. Without one the printed number is taken as it stands, and only ours vary.
-
-    Args:
-        values: Our values, one for each seed.
-        mean: The printed mean.
-        std: The printed standard deviation over runs.
-        runs: How many runs the printed numbers are of.
-
-    Example:
-        >>> print(printed_difference([86.1, 86.5, 86.3], 86.0, None))
-        +0.30 [-0.20, +0.80]
-    """
-    if std is None or len(values) < 2:
-        one = mean_interval(values)
-        return Gain(one.mean - mean, one.low - mean, one.high - mean)
-    ours, theirs = float(np.var(values, ddof=1)) / len(values), std**2 / runs
-    difference, square = float(np.mean(values)) - mean, ours + theirs
-    if square == 0:
-        return Gain(difference, difference, difference)
-    freedom = square**2 / (ours**2 / (len(values) - 1) + theirs**2 / (runs - 1))
-    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(square)
-    return Gain(difference, difference - half, difference + half)
-
-
-def within_rounding(difference: float, decimals: int) -> bool:
-    """Whether a difference is lost when a mean is printed with so many digits after the point."""
-    return abs(difference) <= 0.5 * 10**-decimals + 1e-9
-
-
 Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
@@ -202,7 +164,7 @@ class CellVerdict:
 
     cell: TableCell
     values: tuple[float, ...]
-    difference: Gain | None
+    difference: Interval | None
     verdict: Verdict
     reason: str = ""
 
@@ -219,11 +181,7 @@ def judge_table(table: PaperTable, rows: CellRows) -> list[CellVerdict]:
 
 
 def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
-    """One cell.
-
-    A number is reproduced if the 95 % interval of the difference holds zero, or if the
-    difference is smaller than what printing so few digits leaves out.
-    """
+    """One cell: by :func:`judge_number`, where the numbers can be compared."""
     if cell.quantity == "count":
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
@@ -232,13 +190,35 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     if cell.printed is None:
         return CellVerdict(cell, values, None, "none printed")
-    difference = printed_difference(values, cell.printed.mean, cell.printed.std)
+    printed = cell.printed
+    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
     if reason := _incomparable(cell, row, values):
         return CellVerdict(cell, values, difference, "not comparable", reason)
-    alike = within_rounding(difference.mean, cell.printed.decimals)
-    if alike or difference.low <= 0 <= difference.high:
-        return CellVerdict(cell, values, difference, "reproduced")
-    return CellVerdict(cell, values, difference, "above" if difference.mean > 0 else "below")
+    return CellVerdict(cell, values, difference, verdict)
+
+
+def judge_number(
+    values: Sequence[float], mean: float, std: float | None, decimals: int
+) -> tuple[Interval, Verdict]:
+    """Return our difference from a printed number, and whether the number is reproduced.
+
+    It is reproduced if the 95 % interval of the difference holds zero, or if the difference is
+    lost when a mean is printed with so few digits; else ours lies above or below. One value, or
+    one that is no number, is not comparable.
+
+    Args:
+        values: Our values, one for each seed.
+        mean: The printed mean.
+        std: The printed standard deviation over :data:`PAPER_RUNS` runs; ``None`` if none is.
+        decimals: Printed digits after the point.
+    """
+    difference = printed_difference(values, mean, std, PAPER_RUNS)
+    if not math.isfinite(difference.low):
+        return difference, "not comparable"
+    lost_in_rounding = abs(difference.mean) <= 0.5 * 10**-decimals + 1e-9
+    if lost_in_rounding or not difference.excludes_zero:
+        return difference, "reproduced"
+    return difference, "above" if difference.mean > 0 else "below"
 
 
 def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
@@ -248,11 +228,11 @@ def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerd
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     over = count - cell.printed.mean
     verdict: Verdict = "reproduced" if over == 0 else "above" if over > 0 else "below"
-    return CellVerdict(cell, (float(count),), Gain(over, over, over), verdict)
+    return CellVerdict(cell, (float(count),), Interval(over, over, over), verdict)
 
 
 def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
-    """How many cells have which verdict, all verdicts named."""
+    """Count the cells of every verdict, also of those that no cell has."""
     return {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
 
 
@@ -267,7 +247,7 @@ def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
 
 
 def _incomparable(cell: TableCell, row: Row, values: Sequence[float]) -> str:
-    """Why a difference says nothing about the printed number; empty if it may."""
+    """Return why a difference says nothing about the printed number; empty if it does."""
     record, _ = row
     if cell.quantity == "seconds":
         return f"other code on another machine ({record.environment['device']})"
@@ -306,29 +286,29 @@ class JudgedTable:
 
     @property
     def counts_data(self) -> bool:
-        """Whether it counts data, and nothing in it is trained."""
+        """Return whether it counts data, and nothing in it is trained."""
         return all(one.cell.quantity in ("count", "rate") for one in self.found)
 
     @property
     def trained(self) -> bool:
-        """Whether anything was trained for it."""
+        """Return whether anything was trained for it."""
         return bool(self.run) and not self.counts_data
 
     @property
-    def tables(self) -> list[TextTable]:
-        """What was run, and what was not."""
+    def tables(self) -> list[Table]:
+        """Tables of the cells that were run, and of those that were not."""
         parts = [self._run_table()] if self.run else []
         missing = [one for one in self.found if not one.values]
         return parts + ([self._missing_table(missing)] if missing else [])
 
-    def _run_table(self) -> TextTable:
+    def _run_table(self) -> Table:
         if all(one.cell.printed is None for one in self.run):
             return self._own_table()
         marks = _marks(self.run)
         notes = [] if self.table.about is None else [self.table.about]
         notes += [f"({mark}) {' '.join(note.split())}" for note, mark in marks.items()]
         rows = [_row(one, marks) for one in self.run]
-        whole = TextTable(
+        whole = Table(
             name=self.table.name,
             title=self.table.heading,
             heads=_HEADS,
@@ -342,9 +322,9 @@ class JudgedTable:
         pictures = interval_pictures([one.difference for one in self.run])
         return replace(whole, pictures=tuple(pictures))
 
-    def _own_table(self) -> TextTable:
+    def _own_table(self) -> Table:
         """A table of our own, with its rows and columns: nothing is printed to stand beside."""
-        ours = {(one.cell.row, one.cell.column): _mean_words(one.values, 2) for one in self.run}
+        ours = {(c.cell.row, c.cell.column): Summary.of(c.values).words(2) for c in self.run}
         rows = tuple(
             (row, *(ours.get((row, column), "") for column in self.table.columns))
             for row in self.table.rows
@@ -354,17 +334,16 @@ class JudgedTable:
         notes = [] if self.table.about is None else [self.table.about]
         notes.append(f"Mean ± standard deviation over {' or '.join(map(str, seeds))} seeds.")
         heads = ("", *self.table.columns)
-        return TextTable(self.table.name, self.table.heading, heads, rows, tuple(notes))
+        return Table(heads, rows, self.table.name, self.table.heading, tuple(notes), left=1)
 
-    def _missing_table(self, missing: Sequence[CellVerdict]) -> TextTable:
+    def _missing_table(self, missing: Sequence[CellVerdict]) -> Table:
         rows = [
             (one.cell.row, one.cell.column, str(one.cell.printed), _why(one)) for one in missing
         ]
         count = f"{len(missing)} printed number{'s' * (len(missing) > 1)}"
         title = f"{self.table.heading}: {count} not run"
-        return TextTable(
-            f"{self.table.name}-not-run", title, _MISSING, tuple(rows), left=2, folded=True
-        )
+        name = f"{self.table.name}-not-run"
+        return Table(_MISSING, tuple(rows), name, title, left=2, folded=True)
 
 
 def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTable]:
@@ -372,20 +351,21 @@ def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTa
     return [JudgedTable(table, tuple(judge_table(table, rows))) for table in tables]
 
 
-def overview(judged: Sequence[JudgedTable]) -> TextTable:
-    """How many numbers of each table came out how."""
-    heads = ("reproduced", "above", "below", "not comparable", "not run")
+def overview(judged: Sequence[JudgedTable]) -> Table:
+    """Table of verdicts counted for each of the paper's tables."""
+    verdicts = ("reproduced", "above", "below", "not comparable", "not run")
     rows = []
     for one in judged:
         counted = count_verdicts(one.found)
         printed = [each for each in one.found if each.cell.printed is not None]
         if printed:
-            numbers = [str(counted[name]) for name in heads]  # type: ignore[index]
+            numbers = [str(counted[name]) for name in verdicts]  # type: ignore[index]
             rows.append((one.table.heading, str(len(printed)), *numbers))
-    return TextTable("overview", "All tables", ("table", "printed numbers", *heads), tuple(rows))
+    heads = ("table", "printed numbers", *verdicts)
+    return Table(heads, tuple(rows), "overview", "All tables", left=1)
 
 
-def _columns(table: TextTable, places: Sequence[int]) -> TextTable:
+def _columns(table: Table, places: Sequence[int]) -> Table:
     """A table with some of its columns."""
     rows = tuple(tuple(row[place] for place in places) for row in table.rows)
     return replace(table, heads=tuple(table.heads[place] for place in places), rows=rows)
@@ -397,16 +377,11 @@ def _row(one: CellVerdict, marks: dict[str, str]) -> tuple[str, ...]:
     if cell.quantity == "count":
         ours, difference, seeds = f"{one.values[0]:,.0f}", "", ""
     else:
-        ours, seeds = _mean_words(one.values, digits), str(len(one.values))
+        ours, seeds = Summary.of(one.values).words(digits), str(len(one.values))
         difference = _difference_words(one)
     published = "" if printed is None else str(printed)
     mark = f" ({marks[cell.note]})" if cell.note else ""
     return (cell.row + mark, cell.column, published, ours, difference, seeds, one.words)
-
-
-def _mean_words(values: Sequence[float], digits: int) -> str:
-    mean = f"{np.mean(values):.{digits}f}"
-    return mean + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
 
 
 def _difference_words(one: CellVerdict) -> str:

@@ -13,7 +13,8 @@ import torch
 from drgcn._io import write_whole
 from drgcn.data.assemble import DatasetInfo
 from drgcn.records import environment
-from drgcn.studies.comparison import Gain, gain, summarize
+from drgcn.stats import LEVEL, Decision, decide
+from drgcn.studies.comparison import summarize
 from drgcn.studies.records import RunRecord
 from drgcn.studies.run import Outcome
 from drgcn.studies.tuning.search import SAMPLER, Search
@@ -53,6 +54,11 @@ def tuning_report(
     seeds = sorted(outcomes[0][0].seeds)
     metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
     records = RunRecord.read_folder(searches[0].folder).values()
+    rows = [
+        _row(outcome, tuned=tuned, out=out)
+        for pair in outcomes
+        for tuned, outcome in zip((False, True), pair, strict=True)
+    ]
     return {
         "format": FORMAT,
         "data": {key: getattr(info, key) for key in (*_DATA_FACTS, "normalize", "content_hash")},
@@ -69,12 +75,8 @@ def tuning_report(
         "fresh": {
             "seeds": seeds,
             "why": _WHY_FRESH,
-            "rows": [
-                _row(outcome, tuned=tuned, out=out)
-                for pair in outcomes
-                for tuned, outcome in zip((False, True), pair, strict=True)
-            ],
-            "differences": _differences(outcomes),
+            "rows": rows,
+            "differences": [_difference(*found) for found in _decisions(rows)],
         },
         "tested_after": _tested_after(out, trials),
         "environment": environment(device) | {"optuna": importlib.metadata.version("optuna")},
@@ -128,24 +130,41 @@ def _row(outcome: Outcome, *, tuned: bool, out: Path) -> dict[str, Any]:
     }
 
 
-def _differences(outcomes: Sequence[tuple[Outcome, Outcome]]) -> list[dict[str, Any]]:
-    """Tuned against untuned, and where two rows were tuned, the second against the first."""
-    found = [
-        _difference(f"{tuned.experiment.label}, tuned", "untuned", gain(tuned.seeds, usual.seeds))
-        for usual, tuned in outcomes
-    ]
-    if len(outcomes) == 2:
-        plain, gated = outcomes
-        for place, word in enumerate(("untuned", "tuned")):
-            name = f"{gated[place].experiment.label}, {word}"
-            over = f"{plain[place].experiment.label}, {word}"
-            found.append(_difference(name, over, gain(gated[place].seeds, plain[place].seeds)))
-    return found
+def _decisions(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str, Decision]]:
+    """Tuned against untuned, and where two rows were tuned, the second against the first: all
+    are one family.
+
+    Args:
+        rows: Of the report on fresh seeds: untuned and tuned, search by search.
+    """
+    pairs = [(tuned, usual) for usual, tuned in zip(rows[::2], rows[1::2], strict=True)]
+    named = [(_name(tuned), "untuned") for tuned, _ in pairs]
+    if len(rows) == 4:
+        across = [(rows[2], rows[0]), (rows[3], rows[1])]
+        pairs += across
+        named += [(_name(gated), _name(plain)) for gated, plain in across]
+    family = decide([_points(one, other) for one, other in pairs])
+    return [(of, over, found) for (of, over), found in zip(named, family, strict=True)]
 
 
-def _difference(of: str, over: str, gained: Gain) -> dict[str, Any]:
-    values = {name: _finite(getattr(gained, name)) for name in ("mean", "low", "high")}
-    return {"of": of, "over": over, **values}
+def _points(row: dict[str, Any], other: dict[str, Any]) -> list[float]:
+    accuracies = zip(row["test_accuracy"], other["test_accuracy"], strict=True)
+    return [100 * (one - another) for one, another in accuracies]
+
+
+def _difference(of: str, over: str, decision: Decision) -> dict[str, Any]:
+    gain = decision.test.gain
+    return {
+        "of": of,
+        "over": over,
+        "mean": _finite(gain.mean),
+        "low": _finite(gain.low),
+        "high": _finite(gain.high),
+        "p": _finite(decision.test.p),
+        "p_holm": _finite(decision.p_holm),
+        "sure": decision.sure,
+        "correction": decision.correction,
+    }
 
 
 def _tested_after(out: Path, trials: int) -> list[int]:
@@ -164,7 +183,7 @@ def _finite(value: float) -> float | None:
 
 
 def tuning_words(report: dict[str, Any]) -> str:
-    """What was spent, what was chosen, and the table on fresh seeds."""
+    """Format the cost, the choice, and the table on fresh seeds."""
     data, budget, fresh = report["data"], report["budget"], report["fresh"]
     asked, done = budget["trials_asked"], budget["trials"]
     lines = [
@@ -184,7 +203,10 @@ def tuning_words(report: dict[str, Any]) -> str:
         spread = "" if std is None else f" ± {std:.2f}"
         lines.append(f"{_name(row):<{width}}  {row['test_accuracy_mean']:.2f}{spread}")
     lines.append("")
-    lines += [_difference_words(one) for one in fresh["differences"]]
+    found = _decisions(fresh["rows"])
+    lines += [_difference_words(*each) for each in found]
+    if len(fresh["seeds"]) > 1:
+        lines.append(f"Sure is a corrected p below {LEVEL} ({found[0][2].correction}).")
     if len(report["tested_after"]) > 1:
         looks = ", ".join(map(str, report["tested_after"]))
         lines += [
@@ -229,13 +251,14 @@ def _seeds(seeds: list[int]) -> str:
     return f"fresh seeds {seeds[0]} to {seeds[-1]}"
 
 
-def _difference_words(one: dict[str, Any]) -> str:
-    if one["mean"] == one["low"] == one["high"] == 0:
-        return f"{one['of']} over {one['over']}: the same"
-    mean = round(one["mean"], 2) + 0.0  # no minus in front of a zero
-    words = f"{one['of']} over {one['over']}: {mean:+.2f} points"
-    if one["low"] is None:
-        return f"{words} (one seed allows no interval)"
-    sure = one["low"] > 0 or one["high"] < 0
-    interval = f"95 % interval {one['low']:+.2f} to {one['high']:+.2f}"
-    return f"{words}, {interval}{'' if sure else ': no sure difference'}"
+def _difference_words(of: str, over: str, decision: Decision) -> str:
+    gain, words = decision.test.gain, f"{of} over {over}"
+    if gain.mean == gain.low == gain.high == 0:
+        return f"{words}: the same"
+    mean = round(gain.mean, 2) + 0.0  # no minus in front of a zero
+    if decision.test.seeds < 2:
+        return f"{words}: {mean:+.2f} points (one seed allows no interval)"
+    sure = "a sure difference" if decision.sure else "no sure difference"
+    return (
+        f"{words}: {mean:+.2f} points, 95 % interval {gain.low:+.2f} to {gain.high:+.2f}: {sure}"
+    )

@@ -1,4 +1,4 @@
-"""A claim of the paper, and what came of checking it."""
+"""Claims of the paper, the findings of their checks, and the random matrices these use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Verdict = Literal["holds", "holds after repair", "fails"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """Result of a check.
 
     Args:
         as_printed (bool): Whether the claim is true as the paper has it.
@@ -31,7 +31,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """What the numbers say, computed anew in every run."""
+        """Verdict on the claim: true as printed, true once repaired, or false."""
         if self.as_printed:
             return "holds"
         return "holds after repair" if self.repaired else "fails"
@@ -67,18 +67,18 @@ class Claim:
     check: Callable[[], Finding] = field(repr=False)
 
     def run(self) -> Evidence:
-        """Checks the claim now, and times it."""
+        """Run the check and time it."""
         start = time.perf_counter()
         found = self.check()
         seconds = time.perf_counter() - start
         return Evidence(
-            self.name,
-            self.where,
-            self.claim,
-            found.verdict,
-            found.words,
-            {name: float(value) for name, value in found.numbers.items()},
-            round(seconds, 3),
+            name=self.name,
+            where=self.where,
+            claim=self.claim,
+            verdict=found.verdict,
+            words=found.words,
+            numbers={name: float(value) for name, value in found.numbers.items()},
+            seconds=round(seconds, 3),
         )
 
 

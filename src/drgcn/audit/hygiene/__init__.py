@@ -1,1 +1,0 @@
-"""Whether graph, features and split are what a model takes them for."""

@@ -1,0 +1,1 @@
+"""Tables, charts and pages, for every part of the package."""

@@ -1,0 +1,139 @@
+"""Label propagation and manifold regularisation, against their equations."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import LabelPropagation as PropagationOfPyG
+
+from drgcn.baselines import LabelPropagation, ManifoldRegularization
+from drgcn.errors import InputError
+from tests.baselines.graphs import blocks
+
+
+def fixed_point(data, rounds=2_000):
+    """Neighbours' means, over and over, training nodes put back each time."""
+    nodes = data.num_nodes
+    adjacency = np.zeros((nodes, nodes))
+    adjacency[data.edge_index[0], data.edge_index[1]] = 1
+    classes = int(data.y.max()) + 1
+    train = data.train_mask.numpy()
+    scores = np.zeros((nodes, classes))
+    degrees = np.maximum(adjacency.sum(1, keepdims=True), 1)
+    given = np.eye(classes)[data.y[data.train_mask]]
+    for _ in range(rounds):
+        scores[train] = given
+        scores = adjacency @ scores / degrees
+    scores[train] = given
+    return scores
+
+
+def test_is_the_fixed_point_of_taking_means():
+    data = blocks()
+    scores = LabelPropagation(class_mass=False).predict(data).scores
+    np.testing.assert_allclose(scores.numpy(), fixed_point(data), atol=1e-10)
+
+
+def test_is_what_pyg_propagates_on_a_graph_of_equal_degrees():
+    # There its symmetric normalisation takes means as well.
+    nodes = 12
+    around = torch.arange(nodes)
+    edges = torch.cat([torch.stack([around, (around + k) % nodes]) for k in (1, -1, 3, -3)], 1)
+    mask = torch.zeros(nodes, dtype=torch.bool)
+    mask[[0, 1, 7]] = True
+    y = torch.tensor([0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0])
+    later = ~mask
+    data = Data(
+        x=torch.ones(nodes, 1),
+        edge_index=edges,
+        y=y,
+        train_mask=mask,
+        val_mask=later,
+        test_mask=later,
+    )
+    given = torch.nn.functional.one_hot(y[mask], 3).float()
+
+    def put_back(scores):
+        scores = scores.clone()
+        scores[mask] = given
+        return scores
+
+    theirs = PropagationOfPyG(num_layers=500, alpha=1.0)(y, edges, mask, post_step=put_back)
+    ours = LabelPropagation(class_mass=False).predict(data).scores
+    torch.testing.assert_close(ours.float(), theirs, atol=1e-5, rtol=0)
+
+
+def test_class_mass_gives_each_class_its_share_of_training_nodes():
+    data = blocks(seed=3)
+    data.train_mask[[0, 3]] = False  # two nodes less of the first class
+    scores = LabelPropagation().predict(data).scores
+    reached = (scores.sum(dim=1) > 0) & ~data.train_mask
+    shares = scores[reached].sum(dim=0)
+    torch.testing.assert_close(shares, torch.tensor([2.0, 4.0, 4.0], dtype=torch.float64))
+
+
+def test_nodes_that_no_label_reaches_score_nothing():
+    data = blocks()
+    assert LabelPropagation().predict(data).scores[-2:].tolist() == [[0.0] * 3] * 2
+
+
+def objective(data, weights, ambient, intrinsic):
+    """The sum that is to be least, edge by edge."""
+    x = torch.cat([data.x.double(), torch.ones(data.num_nodes, 1, dtype=torch.float64)], dim=1)
+    targets = 2 * torch.nn.functional.one_hot(data.y[data.train_mask], 3).double() - 1
+    outputs = x @ weights
+    loss = ((outputs[data.train_mask] - targets) ** 2).sum(dim=1).mean()
+    loss = loss + ambient * (weights**2).sum()
+    for a, b in data.edge_index.t().tolist():
+        if a < b:
+            difference = ((outputs[a] - outputs[b]) ** 2).sum()
+            loss = loss + intrinsic / data.num_nodes**2 * difference
+    return loss, outputs
+
+
+def test_is_the_least_of_the_sum_over_edges():
+    data = blocks()
+    ambient, intrinsic = 0.01, 30.0
+    weights = torch.zeros(9, 3, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weights],
+        max_iter=500,
+        tolerance_grad=1e-12,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
+    )
+
+    def step():
+        optimizer.zero_grad()
+        loss, _ = objective(data, weights, ambient, intrinsic)
+        loss.backward()
+        return loss
+
+    optimizer.step(step)
+    _, outputs = objective(data, weights.detach(), ambient, intrinsic)
+    ours = ManifoldRegularization((ambient,), (intrinsic,)).predict(data).scores
+    np.testing.assert_allclose(ours.numpy(), outputs.numpy(), atol=1e-6)
+
+
+def test_what_is_chosen_is_best_on_validation():
+    data = blocks(seed=1)
+    lists = ((1e-4, 1e-1), (1.0, 1e3))
+    chosen = ManifoldRegularization(*lists).predict(data)
+
+    def accuracy(scores):
+        right = scores.argmax(dim=1) == data.y
+        return float(right[data.val_mask].double().mean())
+
+    each = [
+        accuracy(ManifoldRegularization((a,), (i,)).predict(data).scores)
+        for a in lists[0]
+        for i in lists[1]
+    ]
+    assert accuracy(chosen.scores) == max(each)
+    assert set(chosen.chosen) == {"ambient", "intrinsic"}
+
+
+@pytest.mark.parametrize("wrong", [(), (0.0,), (-1.0, 1.0)])
+def test_strengths_above_zero_are_asked_for(wrong):
+    with pytest.raises(InputError, match="Expected ambient of ManifoldRegularization"):
+        ManifoldRegularization(ambient=wrong)

@@ -1,0 +1,166 @@
+"""A set as a folder: whole or not at all, and known by its content."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from drgcn._io import whole_folder
+from drgcn.errors import InputError
+from drgcn.recommend.clicks import AttributeTable, ClickData, ClickGraph
+from drgcn.sampling import CSRGraph
+
+from .tables import clicks_of
+
+
+def small(**changes):
+    users = torch.tensor([0, 1, 1, 3, 2])
+    items = torch.tensor([1, 0, 2, 1, 1])
+    graph = ClickGraph.from_pairs(users, items, 4, 3, torch.tensor([0, 1, 1, 2, 0]))
+    table = AttributeTable(
+        torch.tensor([[1.0], [float("nan")], [3.0], [4.0]]),
+        torch.tensor([[0], [-1], [1], [1]], dtype=torch.int32),
+        ("age",),
+        ("town",),
+        (2,),
+        (pa.array(["a", "b"], pa.large_string()),),
+    )
+    ids = pa.array(["p", "q", "r", "s"], pa.large_string())
+    return replace(ClickData(graph, table, None, ids, None, "small"), **changes)
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_written_and_read(tmp_path, mmap):
+    data = small()
+    assert data.save(tmp_path / "set") == tmp_path / "set"
+    again = ClickData.load(tmp_path / "set", mmap)
+    assert clicks_of(again.graph) == clicks_of(data.graph)
+    assert again.user_ids.to_pylist() == ["p", "q", "r", "s"]
+    assert again.item_ids is None
+    assert again.items is None
+    assert again.name == "small"
+    assert again.content_hash == data.content_hash
+    assert replace(again, known_hash="").content_hash == data.content_hash
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    assert again.to("cpu").users.numeric.shape == (4, 1)
+
+
+def test_the_hash_sees_content_and_nothing_else():
+    data = small()
+    wide = CSRGraph(data.graph.by_user.rowptr.int(), data.graph.by_user.col.long(), 3)
+    same = [
+        replace(data, name="other"),
+        replace(data, graph=replace(data.graph, by_user=wide)),
+        replace(data, graph=replace(data.graph, days=data.graph.days.int())),
+        replace(data, user_ids=data.user_ids.cast(pa.string())),
+        replace(data, user_ids=pa.array(["o", "p", "q", "r", "s"]).slice(1)),
+    ]
+    assert {other.content_hash for other in same} == {data.content_hash}
+    days = data.graph.days.clone()
+    days[0] += 1
+    numeric = data.users.numeric.clone()
+    numeric[0] = 2
+    different = [
+        replace(data, graph=replace(data.graph, days=days)),
+        replace(data, graph=replace(data.graph, days=None)),
+        replace(data, graph=data.graph.until(2)),
+        replace(data, users=None),
+        replace(data, users=replace(data.users, numeric=numeric)),
+        replace(data, users=replace(data.users, numeric_names=("years",))),
+        replace(data, user_ids=pa.array(["pq", "", "r", "s"])),
+        replace(data, user_ids=None),
+        replace(data, parts=("train", "valid", "test")),
+    ]
+    hashes = [other.content_hash for other in different]
+    assert len({data.content_hash, *hashes}) == len(hashes) + 1
+
+
+def test_sides_must_fit():
+    with pytest.raises(InputError, match="Expected ids of 3 items; found 2 rows"):
+        small(item_ids=pa.array([1, 2]))
+    with pytest.raises(InputError, match="Expected attributes of 4 users; found 2 rows"):
+        small(users=small().users.rows(torch.tensor([0, 1])))
+
+
+def test_folders_that_are_not_ours(tmp_path):
+    with pytest.raises(InputError, match="is not there or is a file"):
+        ClickData.load(tmp_path / "nowhere")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match=r"has no clicks\.json of that form"):
+        ClickData.load(tmp_path / "other")
+    for text in ("{", "[]", '{"format": "something"}'):
+        (tmp_path / "other" / "clicks.json").write_text(text)
+        with pytest.raises(InputError, match=r"has no clicks\.json of that form"):
+            ClickData.load(tmp_path / "other")
+    manifest = small().save(tmp_path / "set") / "clicks.json"
+    facts = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(facts | {"version": 99}))
+    with pytest.raises(InputError, match=r"Expected version 1 .* has version 99"):
+        ClickData.load(tmp_path / "set")
+    manifest.write_text(json.dumps({key: facts[key] for key in ("format", "version", "name")}))
+    with pytest.raises(InputError, match="Expected users, items, clicks"):
+        ClickData.load(tmp_path / "set")
+    manifest.write_text(json.dumps(facts | {"clicks": 77}))
+    with pytest.raises(InputError, match="Files of different sets are mixed"):
+        ClickData.load(tmp_path / "set")
+
+
+def test_files_that_are_cut_off(tmp_path):
+    for number, file in enumerate(("by_user/col.npy", "days.npy", "users/numeric.npy")):
+        folder = small().save(tmp_path / f"set{number}")
+        path = folder / file
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(InputError):
+            ClickData.load(folder)
+
+
+def test_arrays_of_another_set_are_noticed(tmp_path):
+    folder = small().save(tmp_path / "set")
+    np.save(folder / "days.npy", np.zeros(3, dtype=np.int16))
+    with pytest.raises(InputError, match="one day for each of 5 clicks; found 3"):
+        ClickData.load(folder)
+
+
+def test_ids_that_are_cut_off(tmp_path):
+    path = small().save(tmp_path / "set") / "user_ids.parquet"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(InputError, match="a whole table of ids"):
+        ClickData.load(tmp_path / "set")
+
+
+def test_nothing_is_written_over_and_nothing_half(tmp_path):
+    small().save(tmp_path / "set")
+    with pytest.raises(InputError, match="is there already"):
+        small().save(tmp_path / "set")
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(tmp_path / "next")
+    left = tmp_path / ".n[e]xt.partial-abc"  # of somebody who is not there any more
+    left.mkdir()
+    with whole_folder(tmp_path / "n[e]xt"):
+        assert not left.exists()
+    (tmp_path / "n[e]xt").rmdir()
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def _interrupted(folder):
+    with whole_folder(folder) as partial:
+        (partial / "a").write_text("a")
+        raise KeyboardInterrupt
+
+
+def test_two_at_once_end_in_one_whole_folder(tmp_path):
+    with pytest.raises(OSError, match=r"not empty|exists"):
+        _two_at_once(tmp_path / "set")
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["second"]
+
+
+def _two_at_once(folder):
+    with whole_folder(folder) as first:
+        (first / "first").write_text("")
+        with whole_folder(folder) as second:
+            (second / "second").write_text("")
+            assert (first / "first").exists()  # somebody is still at it: no leftover
