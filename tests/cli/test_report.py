@@ -57,7 +57,7 @@ def test_one_table_alone_has_its_cells_and_their_controls(call):  # noqa: F811
     assert "### Table 12" in out
     assert "Of 16 results that the paper prints" in out
     assert "| Dr-ASGCN (a) | Citeseer | 79.1 ± 0.4 |" in out
-    assert "Dr against the static gate: of 8 comparisons" in out
+    assert "Dr against the static gate (paired t-test, Holm over 8 comparisons)" in out
 
 
 @pytest.mark.parametrize(("table", "words"), [("ppi", "found none"), ("pppi", "'pppi'")])
