@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from drgcn.reporting.tables import Table
-from drgcn.studies.paper.published import published_seconds
+from drgcn.studies.paper.page import published_seconds
 
 ROOT = Path(__file__).parent.parent
 _SEEDS = {"1": "for one seed:", "5": "for five seeds in one pass:"}

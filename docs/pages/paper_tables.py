@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import unusual
-from drgcn.studies.paper.page import paper_table_of
-from drgcn.studies.paper.published import Published, PublishedK, paper_k, published
+from drgcn.studies.paper.page import Published, PublishedK, paper_k, paper_table_of, published
 from drgcn.studies.paper.table import PrintedNumber
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import (
@@ -32,7 +31,7 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
 
     Args:
         records: All records at hand.
-        name: One of :data:`drgcn.studies.paper.published.RESULTS`.
+        name: One of :data:`drgcn.studies.paper.page.RESULTS`.
     """
     rows: dict[str, dict[tuple[str, str], PrintedNumber | None]] = {}
     for cell in paper_table_of(name).cells:

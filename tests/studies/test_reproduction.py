@@ -13,7 +13,7 @@ from drgcn.nn import ChebNet, SparseMatrix
 from drgcn.nn.base import compress
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import Experiment, recipe
-from drgcn.studies.paper.published import published
+from drgcn.studies.paper.page import published
 from drgcn.studies.records import load_records
 from drgcn.studies.run import run
 from drgcn.training import RisingLoss, fit

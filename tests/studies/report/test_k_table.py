@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from drgcn.studies.paper.published import published_k
+from drgcn.studies.paper.page import published_k
 from drgcn.studies.report.contents import write_report
 from drgcn.studies.report.measurements import HEADS, k_rows, k_table, mean_saturation, share_words
 

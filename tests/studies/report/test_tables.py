@@ -7,7 +7,7 @@ import pytest
 from pictures import comparison_figure
 
 from drgcn.studies.experiment import recipe
-from drgcn.studies.paper.published import published
+from drgcn.studies.paper.page import published
 from drgcn.studies.report.comparisons import row_charts
 from drgcn.studies.report.contents import write_report
 from drgcn.studies.report.tables import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import Results, k_words, summarize
-from drgcn.studies.paper.published import published_k
+from drgcn.studies.paper.page import published_k
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import data_name, merge, rebuilt, row_name
 from drgcn.studies.reproduce.jobs import SuiteRecord

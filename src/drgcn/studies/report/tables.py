@@ -10,7 +10,7 @@ from drgcn.data.catalog import describe, names
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
-from drgcn.studies.paper.published import published
+from drgcn.studies.paper.page import published
 from drgcn.studies.records import RunRecord, SeedResult
 
 Row = tuple[RunRecord, dict[int, SeedResult]]

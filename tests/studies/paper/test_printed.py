@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from drgcn.studies.experiment import recipe
-from drgcn.studies.paper.page import paper_table_of
-from drgcn.studies.paper.published import published, published_seconds
+from drgcn.studies.paper.page import paper_table_of, published, published_seconds
 from drgcn.studies.records import load_records
 from drgcn.studies.report.tables import markdown_table, published_cell
 
