@@ -2,6 +2,7 @@ import pytest
 
 from drgcn.errors import InputError
 from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.reproduce.jobs import Job
 from drgcn.studies.reproduce.plan import plan, read_filters, selected
 
 from .small_plan import cell, experiment, small_table, table_of
@@ -25,6 +26,12 @@ def test_cells_that_tables_share_are_one_job_with_the_larger_number_of_seeds():
     assert plan([many, few]) == [job]
     (job,) = plan([few, many], seeds=2)
     assert job.seeds == (0, 1)
+
+
+def test_the_key_of_a_job_knows_how_features_are_scaled():
+    plain, scaled = (Job(experiment(), normalize, (0,)) for normalize in (None, "row"))
+    assert plain.key != scaled.key
+    assert plain.file_stem != scaled.file_stem
 
 
 def test_another_scaling_or_setting_is_another_job():
