@@ -31,6 +31,10 @@ _WORD = re.compile(r"[^\W_]+")
 _REMEMBERED = 1 << 18
 # No line of a vector file is near this long; a file without line ends must not fill the memory.
 _LONGEST_LINE = 1 << 20
+# NOTE[PAPER]: how text is cut into sentences is not stated; here after a full stop, question or
+# exclamation mark in front of a capital. A title without a full stop goes with what follows it.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
+_LONGEST_SENTENCE = 512
 
 
 @dataclass(frozen=True)
@@ -327,12 +331,6 @@ def _is_number(field: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-# NOTE[PAPER]: how text is cut into sentences is not stated; here after a full stop, question or
-# exclamation mark in front of a capital. A title without a full stop goes with what follows it.
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
-_LONGEST_SENTENCE = 512
 
 
 def encode_texts(

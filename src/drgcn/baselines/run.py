@@ -38,6 +38,32 @@ METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
         )
     }
 )
+_KINDS: Final = {
+    "method": str,
+    "settings": dict,
+    "data": dict,
+    "environment": dict,
+    "started": str,
+    "seconds": int | float,
+    "seeds": dict,
+}
+# Of what is known of a dataset, the facts that a record keeps.
+_DATA_FACTS = (
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
+)
 
 
 def method(name: str) -> Baseline:
@@ -120,17 +146,6 @@ class BaselineRecord(Record):
         return cls(**{**facts, "seeds": seeds})
 
 
-_KINDS: Final = {
-    "method": str,
-    "settings": dict,
-    "data": dict,
-    "environment": dict,
-    "started": str,
-    "seconds": int | float,
-    "seeds": dict,
-}
-
-
 def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
     """A name for a method with its settings on this very data."""
     return identity_of([method, settings, content_hash])[:12]
@@ -139,25 +154,6 @@ def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
     """Return the records of a folder by their files, with a warning for damaged ones."""
     return BaselineRecord.read_folder(folder)
-
-
-# Of what is known of a dataset, the facts that a record keeps.
-_DATA_FACTS = (
-    "name",
-    "split",
-    "split_seed",
-    "nodes",
-    "edges",
-    "features",
-    "classes",
-    "train",
-    "val",
-    "test",
-    "feature_source",
-    "normalize",
-    "options",
-    "content_hash",
-)
 
 
 def run_baseline(

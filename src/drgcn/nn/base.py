@@ -24,6 +24,10 @@ SPARSE_BELOW = 0.2
 
 # Rows of each piece of a tall product's gradient.
 _ROWS = 512
+Reweight = Literal["dr", "static", "constant"]
+Norm = Literal["batch", "layer", "graph", "pair"]
+# A layer's input before its gate, the gate, and the layer's output.
+Layer = tuple[Features, Tensor | None, Tensor]
 
 
 def as_features(x: Tensor | SparseMatrix) -> Features:
@@ -117,12 +121,6 @@ def _sum_over_rows(x: Tensor, grad: Tensor) -> Tensor:
     a = x[:head].unflatten(0, (pieces, _ROWS))
     b = grad[:head].unflatten(0, (pieces, _ROWS))
     return (a.transpose(1, 2) @ b).sum(0) + x[head:].t() @ grad[head:]
-
-
-Reweight = Literal["dr", "static", "constant"]
-Norm = Literal["batch", "layer", "graph", "pair"]
-# A layer's input before its gate, the gate, and the layer's output.
-Layer = tuple[Features, Tensor | None, Tensor]
 
 
 class ReweightedModel(torch.nn.Module, ABC):

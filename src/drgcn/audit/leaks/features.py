@@ -98,7 +98,9 @@ def predictive_finding(
                 feature.column in label_columns,
                 round(feature.information, 4),
                 _class_name(class_names, feature.label),
-                *(round(feature.share, 4), round(feature.precision, 4), round(feature.recall, 4)),
+                round(feature.share, 4),
+                round(feature.precision, 4),
+                round(feature.recall, 4),
             )
             for feature in result.found[:_SHOWN]
         ),

@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 
 EVIDENCE: Final[tuple[Evidence, ...]] = ("exact features", "near features", "text")
 _ROUNDS: Final = 10
+FILES = {
+    "nodes.parquet": "a row per node: id, features, label, split; the id is the old number",
+    "edges.csv": "a row per undirected edge, by ids",
+    "node_map.csv": "a row per old node: its new number, and why it went if it did",
+    "refined.json": "what was done, in numbers, with label conflicts and the rules",
+    "text.jsonl": "the text of each node, by new number",
+}
 
 
 @dataclass(frozen=True)
@@ -366,15 +373,6 @@ def _with_new_groups(
             sorted({kind for words in kinds for kind in words.split(" and ")})
         )
     return list(together.values()), [why[node] for node in together]
-
-
-FILES = {
-    "nodes.parquet": "a row per node: id, features, label, split; the id is the old number",
-    "edges.csv": "a row per undirected edge, by ids",
-    "node_map.csv": "a row per old node: its new number, and why it went if it did",
-    "refined.json": "what was done, in numbers, with label conflicts and the rules",
-    "text.jsonl": "the text of each node, by new number",
-}
 
 
 def write_refined(refined: Refined, folder: str | PathLike[str]) -> Path:

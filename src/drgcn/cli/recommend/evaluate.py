@@ -23,6 +23,7 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Folder of its clicks.", show_default="where they were at training"),
 ]
+_MEASURES = ("recall", "hit rate", "NDCG")
 
 
 def evaluate(
@@ -101,9 +102,6 @@ def evaluate(
     if unseen:
         print(f"{unseen:,} of {found.numel():,} items to be found have no click before")
     print(f"written to {path}")
-
-
-_MEASURES = ("recall", "hit rate", "NDCG")
 
 
 def _show(report: RankingReport) -> None:

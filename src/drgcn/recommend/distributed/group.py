@@ -27,6 +27,9 @@ from drgcn.recommend.model.exchange import Exchange
 _TOGETHER = 1 << 20  # numbers; gradients up to this size travel in one message
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+ATTEMPTS = "attempts.jsonl"
+Parts = tuple[ClickGraph, ClickGraph | None]
+_GRAPH, _TARGETS = "graph", "targets"
 
 
 class GroupExchange(Exchange):
@@ -201,11 +204,6 @@ def _own(device: torch.device) -> torch.device:
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
-
-
-ATTEMPTS = "attempts.jsonl"
-Parts = tuple[ClickGraph, ClickGraph | None]
-_GRAPH, _TARGETS = "graph", "targets"
 
 
 def note_attempt(folder: Path, checkpoint: Path, exchange: GroupExchange) -> None:

@@ -28,6 +28,10 @@ ModelName = Literal["sage", "lightgcn"]
 Gate = Literal["none", "constant", "static", "dr"]
 #: Rows of the largest table of user embeddings; where there are more users, they share rows.
 MOST_ID_ROWS = 1 << 20
+WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
+HISTORY, RECORD = "history.json", "record.json"
+CHECKPOINT = "checkpoint.safetensors"
+_POINTS = 1000
 
 
 @dataclass(frozen=True)
@@ -139,12 +143,6 @@ def _id_channels(asked: int | None, table: AttributeTable | None, options: Model
     if asked is not None:
         return asked
     return options.channels if table is None else 0
-
-
-WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
-HISTORY, RECORD = "history.json", "record.json"
-CHECKPOINT = "checkpoint.safetensors"
-_POINTS = 1000
 
 
 def save_run(

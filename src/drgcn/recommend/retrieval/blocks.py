@@ -18,6 +18,11 @@ WIDEST = 256  #: columns of the widest vectors that the kernel takes
 _ROWS = 2**18  # rounded at a time
 _LARGEST = 2.0**60  # whose square is far from the largest float
 _ALIKE = 2.0**-18  # halves of squared norms that differ by less count as one number
+#: What one addition may lose, relative to the sum of absolute values: twice the unit roundoff of
+#: a 32-bit float, and eight times that where tensor cores, which cut rather than round, add up.
+ADDITION = 2.0**-23
+TENSOR_CORE_ADDITION = 2.0**-20
+_SMALLEST = 2.0**-126  # below which a float loses digits
 
 
 @dataclass(frozen=True)
@@ -280,13 +285,6 @@ def _in_reading_order(x: Tensor, tiling: Tiling) -> Tensor:
         return x.contiguous()
     blocks = x.view(-1, tiling.items // tiling.columns, tiling.fold, tiling.columns, x.size(1))
     return blocks.transpose(1, 2).reshape(-1, x.size(1))
-
-
-#: What one addition may lose, relative to the sum of absolute values: twice the unit roundoff of
-#: a 32-bit float, and eight times that where tensor cores, which cut rather than round, add up.
-ADDITION = 2.0**-23
-TENSOR_CORE_ADDITION = 2.0**-20
-_SMALLEST = 2.0**-126  # below which a float loses digits
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,6 +109,9 @@ _SOFTMAX: Final[dict[str, Any]] = {
     "normalize": True,
     "protocol": "refit",
 }
+#: Raised when the same settings come to mean another run; older records are then run again.
+PROTOCOL = 1
+_MOST_USERS = 300_000  # whose values a record holds, a byte or two each
 
 
 @dataclass(frozen=True)
@@ -272,11 +275,6 @@ def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> Study
         return StudySettings(**own)
     asked = {name: own[name] for name in ("split", "days", "n", "exclude_seen") if name in own}
     return StudySettings(**(asked | _LIGHTGCN | (_SOFTMAX if fast else {})))
-
-
-#: Raised when the same settings come to mean another run; older records are then run again.
-PROTOCOL = 1
-_MOST_USERS = 300_000  # whose values a record holds, a byte or two each
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,13 @@ from drgcn.studies.advice.evidence import packaged, raw_against_standard, summar
 from drgcn.studies.advice.feature_numbers import FeatureNumbers, feature_numbers
 from drgcn.training.tracker import StabilityTracker
 
+# Where a few dimensions drown the others, where all are alike, where a gate starts out stuck.
+_LOUD = 100.0
+_EVEN = 0.9
+_STUCK = 0.01
+# Nothing was done to the features, or nothing is known of it.
+_RAW = ("none", None)
+
 
 @dataclass(frozen=True)
 class Advice(FeatureNumbers):
@@ -102,14 +109,6 @@ def _inputs(model: torch.nn.Module, data: Data) -> tuple[Any, ...]:
 
 def _values(x: Tensor) -> Tensor:
     return x if x.layout == torch.strided else x.to_sparse_coo().coalesce().values()
-
-
-# Where a few dimensions drown the others, where all are alike, where a gate starts out stuck.
-_LOUD = 100.0
-_EVEN = 0.9
-_STUCK = 0.01
-# Nothing was done to the features, or nothing is known of it.
-_RAW = ("none", None)
 
 
 def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:

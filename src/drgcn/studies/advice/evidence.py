@@ -29,6 +29,7 @@ from drgcn.studies.report.tables import gate_groups
 _WORDS = {"standard": "standardising", "row": "row normalisation"}
 # A gate with this share of its entries at either end is more switch than gate.
 _MOSTLY_STUCK = 0.5
+_FILE = "evidence.json"
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
@@ -159,9 +160,6 @@ class GainEvidence:
             f"{min(ranks):+.2f} and {max(ranks):+.2f}, their 95 % intervals over datasets between "
             f"{min(c['low'] for c in found):+.2f} and {max(c['high'] for c in found):+.2f}."
         )
-
-
-_FILE = "evidence.json"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from drgcn.studies.records import RunRecord, load_records
 # Beyond that a covariance takes more memory and time than these numbers are worth.
 _WIDEST = 8192
 _DRAWS = 8
+FILE = "features.json"
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,6 @@ def _saturation_risk(mean: Tensor) -> float:
 
 def _dense(x: Tensor) -> Tensor:
     return x if x.layout == torch.strided else x.to_dense()
-
-
-FILE = "features.json"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from drgcn.studies.records import RunRecord
 from drgcn.studies.report.gate_tests import decide_groups
 from drgcn.studies.report.tables import Row, data_name, gate_groups
 
+Group = tuple[dict[str | None, Row], dict[Pair, Decision]]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -88,9 +90,6 @@ def join(
         else:
             cells.append(_cell(rows["dr"], decided, numbers))
     return sorted(cells, key=lambda c: (c.dataset, c.split, c.normalize)), sorted(unmeasured)
-
-
-Group = tuple[dict[str | None, Row], dict[Pair, Decision]]
 
 
 def _comparisons(records: Sequence[RunRecord]) -> list[Group]:

@@ -30,6 +30,9 @@ LABELS = {
     "k_disc": "K of weights by class share",
     "saturation_risk": "gate entries stuck before training",
 }
+_SIZE = (WIDE, 240.0)
+# From here on single dimensions are too narrow to see: a running median shows the trend.
+_MANY = 100
 
 
 def shown(advice: Advice) -> list[tuple[str, str]]:
@@ -164,11 +167,6 @@ def k_chart(learnt: Sequence[LearntGates]) -> str:
         chart.triangle(one.best_epoch, "ink")
     chart.key("kept epoch", "ink")
     return chart.svg()
-
-
-_SIZE = (WIDE, 240.0)
-# From here on single dimensions are too narrow to see: a running median shows the trend.
-_MANY = 100
 
 
 def _gate_chart(across: Axis, places: list[int], gates: npt.NDArray[np.float64]) -> str:

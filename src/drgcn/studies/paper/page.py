@@ -73,6 +73,8 @@ _HINTS: Final[dict[str, Any]] = {
 }
 _ROW: Final = ("model", "reweight", "norm", "pre_activation")
 _NOTHING = ("-", "--", "")
+#: Tables of accuracies. Where several print a row, the first has it; Table 5 repeats others.
+RESULTS: Final = ("main", "ppi", "reddit-norms", "full", "semi", "norms", "pre-activation")
 
 
 def paper_tables() -> dict[str, PaperTable]:
@@ -366,10 +368,6 @@ def _expect_heads(found: list[str], expected: Iterable[str], what: str) -> None:
             f"Expected the numbers to have the {what} {', '.join(heads)}, in this order; found "
             f"{', '.join(found)}: make them the same"
         )
-
-
-#: Tables of accuracies. Where several print a row, the first has it; Table 5 repeats others.
-RESULTS: Final = ("main", "ppi", "reddit-norms", "full", "semi", "norms", "pre-activation")
 
 
 @dataclass(frozen=True)

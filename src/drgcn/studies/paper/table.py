@@ -10,6 +10,8 @@ from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
 
 _FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
+Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
+QUANTITIES: tuple[str, ...] = get_args(Quantity)
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,6 @@ class CellRecipe:
 
     experiment: Experiment
     normalize: str
-
-
-Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
-QUANTITIES: tuple[str, ...] = get_args(Quantity)
 
 
 @dataclass(frozen=True)

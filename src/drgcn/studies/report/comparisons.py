@@ -19,6 +19,18 @@ from drgcn.studies.report.gate_tests import GateTest
 from drgcn.studies.report.measurements import mean_saturation, share_words
 from drgcn.studies.report.tables import GATES, Row, data_name, published_cell, row_name
 
+#: How pictures and their colours name a gate.
+GATE_NAMES: Final[Mapping[str | None, str]] = {
+    **{None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
+}
+_CLASSES: Final = {None: "plain", "dr": "dr", "static": "static", "constant": "constant"}
+_CURVES: Final = {
+    "curve_val_accuracy": ("validation {} %", 100.0),
+    "curve_train_loss": ("training loss", 1.0),
+}
+_NAMED = 6
+_LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
+
 
 @dataclass(frozen=True)
 class ComparisonBlock:
@@ -102,17 +114,6 @@ def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[st
     )
 
 
-#: How pictures and their colours name a gate.
-GATE_NAMES: Final[Mapping[str | None, str]] = {
-    **{None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
-}
-_CLASSES: Final = {None: "plain", "dr": "dr", "static": "static", "constant": "constant"}
-_CURVES: Final = {
-    "curve_val_accuracy": ("validation {} %", 100.0),
-    "curve_train_loss": ("training loss", 1.0),
-}
-
-
 @dataclass(frozen=True)
 class _Curve:
     """One row's curve: its mean over seeds, and the band of all but the outer tenths."""
@@ -187,10 +188,6 @@ def _curves(rows: Mapping[str | None, Row], name: str, factor: float) -> list[_C
             lines = [line.tolist() for line in (values.mean(0), low, high)]
             found.append(_Curve(_CLASSES[gate], epochs, *lines))
     return found
-
-
-_NAMED = 6
-_LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
 
 
 def with_k(tests: Sequence[GateTest]) -> list[GateTest]:

@@ -47,6 +47,46 @@ from drgcn.studies.report.verdicts import (
 )
 from drgcn.studies.reproduce.jobs import SuiteRecord
 
+READING: Final = (
+    "Means with standard deviations (n - 1) over seeds, in percent. Every seed was tested once, "
+    "at the epoch its stopping rule kept.",
+    f"Difference to the paper: ours less the printed number, with a 95 % interval by Welch's "
+    f"method. Both sides have a deviation of their own; what the paper prints behind ± is taken "
+    f"as the standard deviation over {PAPER_RUNS} runs, which it says all its methods were given. "
+    f"Where no deviation is printed, the number is taken as it stands and only ours vary: such "
+    f"numbers are mostly quoted from others.",
+    f"Verdict: reproduced, if the interval holds zero or the difference is smaller than what the "
+    f"printed digits leave out; above or below, if neither; not comparable on other features, on "
+    f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
+    f"small difference a sure one: look at its size, too. The pictures of a table share one "
+    f"scale; an arrow means further out.",
+    f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
+    f"rows have, corrected by Holm's method over the family of comparisons that stand together "
+    f"(these two gates, in all settings), lies below {LEVEL}. Intervals are not corrected, and "
+    f"may leave out zero where nothing is sure. A sign-flip test is a check.",
+)
+_VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
+_DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
+_SUITE_HEADS: Final = (
+    "tables",
+    "started",
+    "wall time",
+    "cells",
+    "seeds trained",
+    "on record before",
+    "jobs",
+    "at once",
+    "device",
+    "ended",
+)
+_NOTES: Final = (
+    "From the start of the command to its end, with loading, start-up and writing. A suite that "
+    "found seeds on record did not train them: compare those that found none, and "
+    "of which others did no jobs.",
+)
+# Few comparisons are shown at once; of many a reader opens those of interest.
+_OPEN = 4
+
 
 @dataclass(frozen=True)
 class Section:
@@ -205,26 +245,6 @@ def _all_records(records: Sequence[RunRecord]) -> Section:
     return Section("records", "All records", tables=(table,))
 
 
-READING: Final = (
-    "Means with standard deviations (n - 1) over seeds, in percent. Every seed was tested once, "
-    "at the epoch its stopping rule kept.",
-    f"Difference to the paper: ours less the printed number, with a 95 % interval by Welch's "
-    f"method. Both sides have a deviation of their own; what the paper prints behind ± is taken "
-    f"as the standard deviation over {PAPER_RUNS} runs, which it says all its methods were given. "
-    f"Where no deviation is printed, the number is taken as it stands and only ours vary: such "
-    f"numbers are mostly quoted from others.",
-    f"Verdict: reproduced, if the interval holds zero or the difference is smaller than what the "
-    f"printed digits leave out; above or below, if neither; not comparable on other features, on "
-    f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
-    f"small difference a sure one: look at its size, too. The pictures of a table share one "
-    f"scale; an arrow means further out.",
-    f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
-    f"rows have, corrected by Holm's method over the family of comparisons that stand together "
-    f"(these two gates, in all settings), lies below {LEVEL}. Intervals are not corrected, and "
-    f"may leave out zero where nothing is sure. A sign-flip test is a check.",
-)
-
-
 def findings(
     records: Sequence[RunRecord],
     judged: Sequence[JudgedTable],
@@ -281,10 +301,6 @@ def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:
     )
 
 
-_VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
-_DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
-
-
 def device_table(records: Sequence[RunRecord]) -> Table:
     """Table of machines and the seeds trained on each."""
     groups: dict[str, list[RunRecord]] = defaultdict(list)
@@ -318,17 +334,6 @@ def version_words(records: Sequence[RunRecord]) -> str:
     return f"{'; '.join(parts)}; {len(sources)} states of this package's code."
 
 
-_SUITE_HEADS: Final = (
-    *("tables", "started", "wall time", "cells", "seeds trained", "on record before"),
-    *("jobs", "at once", "device", "ended"),
-)
-_NOTES: Final = (
-    "From the start of the command to its end, with loading, start-up and writing. A suite that "
-    "found seeds on record did not train them: compare those that found none, and "
-    "of which others did no jobs.",
-)
-
-
 def suite_table(suites: Sequence[SuiteRecord]) -> Table | None:
     """One line per suite that trained something; ``None`` if there is none."""
     rows = tuple(_row(suite) for suite in suites if suite.seeds_trained)
@@ -352,15 +357,17 @@ def _row(suite: SuiteRecord) -> tuple[str, ...]:
     failed = f", {suite.failed} failed" if suite.failed else ""
     failed += f", {suite.jobs_of_others} more by others" if suite.jobs_of_others else ""
     return (
-        *(", ".join([" ".join(suite.tables), *only]), suite.started[:16].replace("T", " ")),
-        *(duration(suite.wall_seconds), f"{suite.cells:,}", f"{suite.seeds_trained:,}"),
-        *(f"{suite.seeds_recorded:,}", f"{suite.jobs:,}{failed}", str(suite.workers)),
-        *(str(suite.environment.get("device", "")), suite.ending),
+        ", ".join([" ".join(suite.tables), *only]),
+        suite.started[:16].replace("T", " "),
+        duration(suite.wall_seconds),
+        f"{suite.cells:,}",
+        f"{suite.seeds_trained:,}",
+        f"{suite.seeds_recorded:,}",
+        f"{suite.jobs:,}{failed}",
+        str(suite.workers),
+        str(suite.environment.get("device", "")),
+        suite.ending,
     )
-
-
-# Few comparisons are shown at once; of many a reader opens those of interest.
-_OPEN = 4
 
 
 def write_report(

@@ -19,6 +19,15 @@ BASELINES: Final[Mapping[str | None, str]] = {
     "static": "static gate",
     "constant": "constant gate",
 }
+_HEADS: Final = (
+    "setting",
+    "difference [95 %]",
+    "p (t, Holm)",
+    "p (flip, Holm)",
+    "seeds",
+    "Dr is",
+)
+_KINDS: Final = {"up": "above", "down": "below", "unsure": "unsure"}
 
 
 @dataclass(frozen=True)
@@ -111,19 +120,13 @@ def _gate_test(row: Row, decision: Decision) -> GateTest:
     )
 
 
-_HEADS: Final = (
-    "setting",
-    *("difference [95 %]", "p (t, Holm)", "p (flip, Holm)", "seeds", "Dr is"),
-)
-_KINDS: Final = {"up": "above", "down": "below", "unsure": "unsure"}
-
-
 def gate_test_table(tests: Sequence[GateTest], against: str | None) -> Table:
     """One family: Dr against one other row, wherever both are on record."""
     name = BASELINES[against]
     rows = [
         (
-            *(f"{one.dataset}, {one.split}: {one.model}", str(one.test.gain)),
+            f"{one.dataset}, {one.split}: {one.model}",
+            str(one.test.gain),
             *map(p_words, (one.decision.p_holm, one.decision.flip_holm)),
             str(one.test.seeds),
             one.sign + ("" if one.decision.agreed else "; flip differs"),

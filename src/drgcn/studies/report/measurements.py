@@ -17,8 +17,15 @@ from drgcn.studies.report.tables import data_name, merge, rebuilt, row_name
 from drgcn.studies.reproduce.jobs import SuiteRecord
 
 _EPOCH_HEADS = (
-    *("dataset", "split", "model", "seeds in the record", "epochs", "seconds"),
-    *("ms per epoch", "ms per epoch and seed", "device"),
+    "dataset",
+    "split",
+    "model",
+    "seeds in the record",
+    "epochs",
+    "seconds",
+    "ms per epoch",
+    "ms per epoch and seed",
+    "device",
 )
 _EPOCH_NOTES = (
     "Seconds of the record over the epochs of its longest seed, so that start-up, looks at "
@@ -27,6 +34,49 @@ _EPOCH_NOTES = (
     "as far as memory allows. A device that was shared by several jobs at once says so: the jobs "
     "slowed each other down.",
 )
+HEADS = (
+    "dataset",
+    "split",
+    "model",
+    "K per layer",
+    "stuck per layer",
+    "paper: Dr-ASGCN",
+    "seeds",
+)
+TITLE = "Learnt K and stuck gates"
+NOTES = (
+    "Means over seeds, first layer first. K is the variance across feature dimensions after "
+    "reweighting, relative to before; a constant gate has K = 1. Stuck is the share of gate "
+    "entries within 0.001 of 0 or 1, where they hardly learn; records from before it was measured "
+    "have none. The paper prints K for Dr-ASGCN alone, a sampled model (Table 5): beside a row "
+    "for comparison, not as what it should reach; in brackets, for other features.",
+)
+_SPECTRUM_HEADS: Final = (
+    "dataset",
+    "split",
+    "model",
+    "layer",
+    "least",
+    "10 %",
+    "median",
+    "90 %",
+    "greatest",
+    "widest seed",
+    "seeds",
+)
+_SPECTRUM_NOTES: Final = (
+    "Entries of s in order: the least, the first decile, the median, the ninth decile and the "
+    "greatest, each the mean over seeds. The picture runs from 0 to 1: the thin line from the "
+    "least entry to the greatest, the thick one between first and ninth decile, the dot the "
+    "median. Widest seed: the greatest distance of first and ninth decile in any seed.",
+)
+#: What to say where no record has them.
+MISSING: Final = (
+    "Records from before deciles of s were kept have none. To see the learnt s of every "
+    "dimension beside its variance, train a few seeds of Dr-GCN and draw them: drgcn stability "
+    "DATASET --train --html page.html."
+)
+_WIDTH, _EDGE = 150.0, 5.0
 
 
 def seconds_per_epoch(record: RunRecord) -> float:
@@ -50,9 +100,14 @@ def epoch_time_table(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]
         device, threads = str(record.environment["device"]), record.environment.get("threads")
         rows.append(
             (
-                *(data_name(record), str(record.data["split"]), row_name(record)),
-                *(str(len(record.seeds)), f"{max(r.epochs for r in record.seeds.values()):,}"),
-                *(f"{record.seconds:,.1f}", _short(each), _short(each / len(record.seeds))),
+                data_name(record),
+                str(record.data["split"]),
+                row_name(record),
+                str(len(record.seeds)),
+                f"{max(r.epochs for r in record.seeds.values()):,}",
+                f"{record.seconds:,.1f}",
+                _short(each),
+                _short(each / len(record.seeds)),
                 (device if threads is None else f"{device}, threads: {threads}")
                 + _sharing(record, suites),
             )
@@ -75,21 +130,6 @@ def _sharing(record: RunRecord, suites: Sequence[SuiteRecord]) -> str:
 def _short(value: float) -> str:
     """Three digits that count."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-HEADS = (
-    *("dataset", "split", "model", "K per layer", "stuck per layer"),
-    *("paper: Dr-ASGCN", "seeds"),
-)
-
-TITLE = "Learnt K and stuck gates"
-NOTES = (
-    "Means over seeds, first layer first. K is the variance across feature dimensions after "
-    "reweighting, relative to before; a constant gate has K = 1. Stuck is the share of gate "
-    "entries within 0.001 of 0 or 1, where they hardly learn; records from before it was measured "
-    "have none. The paper prints K for Dr-ASGCN alone, a sampled model (Table 5): beside a row "
-    "for comparison, not as what it should reach; in brackets, for other features.",
-)
 
 
 @dataclass(frozen=True)
@@ -165,25 +205,6 @@ def share_words(shares: Sequence[float]) -> str:
         return "<1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
     return " ".join(map(word, shares))
-
-
-_SPECTRUM_HEADS: Final = (
-    *("dataset", "split", "model", "layer", "least", "10 %", "median", "90 %", "greatest"),
-    *("widest seed", "seeds"),
-)
-_SPECTRUM_NOTES: Final = (
-    "Entries of s in order: the least, the first decile, the median, the ninth decile and the "
-    "greatest, each the mean over seeds. The picture runs from 0 to 1: the thin line from the "
-    "least entry to the greatest, the thick one between first and ninth decile, the dot the "
-    "median. Widest seed: the greatest distance of first and ninth decile in any seed.",
-)
-#: What to say where no record has them.
-MISSING: Final = (
-    "Records from before deciles of s were kept have none. To see the learnt s of every "
-    "dimension beside its variance, train a few seeds of Dr-GCN and draw them: drgcn stability "
-    "DATASET --train --html page.html."
-)
-_WIDTH, _EDGE = 150.0, 5.0
 
 
 def spectrum_table(records: Sequence[RunRecord]) -> Table | None:

@@ -19,7 +19,13 @@ Row = tuple[RunRecord, dict[int, SeedResult]]
 GATES = (None, "dr", "static", "constant")
 
 RECORD_HEADS = (
-    *("dataset", "split", "model", "test accuracy %", "published", "K per layer", "seeds"),
+    "dataset",
+    "split",
+    "model",
+    "test accuracy %",
+    "published",
+    "K per layer",
+    "seeds",
     "device",
 )
 

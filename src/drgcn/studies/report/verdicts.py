@@ -22,6 +22,24 @@ from drgcn.studies.report.measurements import seconds_per_epoch
 from drgcn.studies.report.tables import Row, merge, rebuilt
 from drgcn.studies.reproduce.jobs import Failure
 
+# Facts of data on record, by the word that the heads of the paper's tables begin with.
+_COUNTS = {
+    "nodes": "nodes",
+    "edges": "edges",
+    "classes": "classes",
+    "features": "features",
+    "training": "train",
+    "validation": "val",
+    "test": "test",
+}
+#: "All of our methods and compared baseline methods are run 20 times".
+PAPER_RUNS: Final = 20
+Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+_HEADS = ("row", "column", "published", "ours", "difference [95 %]", "seeds", "verdict")
+_COUNT_WORDS = (0, 1, 2, 3, 6)  # places of the heads that are left where data is counted
+_MISSING = ("row", "column", "published", "not run: why")
+
 
 class FailedJobs:
     """Jobs that failed, as the reason why cells of a table have no record.
@@ -45,13 +63,6 @@ class FailedJobs:
         """Return what went wrong with a recipe, in one line; ``None`` if nothing did."""
         name = job.experiment.identity("")
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
-
-
-# Facts of data on record, by the word that the heads of the paper's tables begin with.
-_COUNTS = {
-    **{"nodes": "nodes", "edges": "edges", "classes": "classes", "features": "features"},
-    **{"training": "train", "validation": "val", "test": "test"},
-}
 
 
 class CellRows:
@@ -140,14 +151,6 @@ def records_of_table(records: Sequence[RunRecord], table: PaperTable) -> list[Ru
 def _family(record: RunRecord) -> str:
     plain = replace(record.experiment, reweight=None)
     return plain.identity(record.data["content_hash"])
-
-
-#: "All of our methods and compared baseline methods are run 20 times".
-PAPER_RUNS: Final = 20
-
-
-Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
-VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -260,11 +263,6 @@ def _incomparable(cell: TableCell, row: Row, values: Sequence[float]) -> str:
     if not all(map(math.isfinite, values)):
         return "some seeds have no number"
     return ""
-
-
-_HEADS = ("row", "column", "published", "ours", "difference [95 %]", "seeds", "verdict")
-_COUNT_WORDS = (0, 1, 2, 3, 6)  # places of the heads that are left where data is counted
-_MISSING = ("row", "column", "published", "not run: why")
 
 
 @dataclass(frozen=True)
