@@ -52,7 +52,7 @@ class Copy:
         self.source, self.docs = folder / "src", folder / "docs"
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / "src", self.source, ignore=ignored)
-        shutil.copytree(ROOT / "docs" / "pages", self.docs / "pages", ignore=ignored)
+        shutil.copytree(ROOT / "docs", self.docs, ignore=shutil.ignore_patterns("*.md", "images"))
         self.files = {p: p.read_text(encoding="utf-8") for p in folder.rglob("*.py")}
         self.environment = {
             **os.environ,
