@@ -143,7 +143,7 @@ def test_what_would_be_read_back_differently_is_refused(tmp_path, monkeypatch):
 def test_a_killed_run_leaves_no_folder_of_that_name(tmp_path):
     program = (
         "import sys, time\n"
-        "from drgcn.audit.refining import folder as refined_folder\n"
+        "from drgcn.audit.refining import refine as refined_folder\n"
         "from drgcn.audit.refining.refine import refine\n"
         "from drgcn.data import load\n"
         "check = refined_folder._check\n"
