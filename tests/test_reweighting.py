@@ -335,12 +335,11 @@ def test_gradients_equal_finite_differences(x, block, batch):
 # Transformations of the program
 
 
-@pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("gcc", "cc", "g++", "clang")),
-    reason="torch.compile needs a C compiler",
-)
-def test_compiled_block_equals_the_block_in_one_graph(x, block):
-    compiled = torch.compile(block, fullgraph=True)
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_block_equals_the_block_in_one_graph(x, block, backend):
+    if backend == "inductor" and not any(map(shutil.which, ("gcc", "cc", "g++", "clang"))):
+        pytest.skip("torch.compile needs a C compiler")
+    compiled = torch.compile(block, fullgraph=True, backend=backend)
     torch.testing.assert_close(compiled(x), block(x))
 
 

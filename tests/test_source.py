@@ -9,20 +9,36 @@ import sys
 import tomllib
 from importlib import metadata
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling
 
-# Extras that a verb asks for; the others need none.
-NEEDED = {
-    "tune": ("tune",),
-    "recommend ingest": ("recommend",),
-    "recommend export": ("recommend",),
-    "recommend query": ("recommend",),
-    "recommend serve": ("recommend", "serve"),
-}
+# Extras whose packages a verb imports by name; the others say what is missing when it is needed.
+NEEDED = {"tune": ("tune",), "recommend serve": ("recommend", "serve")}
+
+# Every set of extras in a child of one process that has loaded torch and PyG.
+PROGRAM = """
+import importlib, os, sys
+import scipy.stats, sklearn.linear_model, torch, torch_geometric.nn, torch_geometric.datasets
+
+def load(blocked, names):
+    for name in blocked:
+        sys.modules[name] = None  # importing it fails as if it were not installed
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            if error.name != "triton":
+                raise SystemExit(f"{name}: {error}")
+
+for extras, blocked, names in JOBS:
+    if (child := os.fork()) == 0:
+        load(blocked, names)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit(f"with the extras {extras}")
+"""
 
 
 def test_files_are_topics_not_closets():
@@ -40,25 +56,21 @@ def test_report_loads_nothing_that_trains():
     assert not rooms & {"nn", "training", "sampling", "recommend", "kernels"}
 
 
-@pytest.mark.parametrize("extras", [(), *dict.fromkeys(NEEDED.values())], ids="+".join)
-def test_verbs_load_with_their_documented_extras_alone(extras, request):
-    verbs = [verb for verb in VERBS if NEEDED.get(verb, ()) == extras]
-    names = sorted(set().union(*(closure(f"drgcn.{VERBS[verb]}") for verb in verbs)))
-    blocked = sorted(_packages_beyond(extras, request.config.rootpath / "pyproject.toml"))
-    program = f"""
-import importlib, sys
-for name in {blocked!r}:
-    sys.modules[name] = None  # importing it fails as if it were not installed
-for name in {names!r}:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        if error.name != "triton":
-            raise SystemExit(f"{{name}}: {{error}}")
-"""
-    words = [sys.executable, "-W", "ignore", "-c", program]
+def test_verbs_load_with_their_documented_extras_alone(request):
+    project = request.config.rootpath / "pyproject.toml"
+    jobs = []
+    for extras in dict.fromkeys([(), *NEEDED.values()]):
+        verbs = [verb for verb in VERBS if NEEDED.get(verb, ()) == extras]
+        names = set().union(*(closure(f"drgcn.{VERBS[verb]}") for verb in verbs))
+        jobs.append((extras, sorted(_packages_beyond(extras, project)), sorted(names)))
+    words = [sys.executable, "-W", "ignore", "-c", PROGRAM.replace("JOBS", repr(jobs))]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_recommend_train_knows_nothing_of_the_papers_studies():
+    rooms = {name.split(".")[1] for name in closure("drgcn.cli.recommend.train")}
+    assert not rooms & {"studies", "theory", "baselines", "audit"}
 
 
 def _packages_beyond(extras, pyproject):

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -92,14 +90,3 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
         assert words in str(done.exception)
     done = run(tmp_path / "nowhere", "--out", tmp_path / "run")
     assert isinstance(done.exception, InputError)
-
-
-def test_training_needs_no_search_for_settings():
-    program = (
-        "import sys\n"
-        "sys.modules['optuna'] = None\n"
-        "import drgcn.cli\n"
-        "import drgcn.cli.recommend.train_ranks\n"
-        "assert not [name for name in sys.modules if name.startswith('drgcn.studies')]\n"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

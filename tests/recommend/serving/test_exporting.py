@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -218,17 +216,6 @@ def test_a_manifest_that_does_not_match(copied, shop, tmp_path):
     (copied / "manifest.json").write_text(json.dumps(facts))
     with pytest.raises(InputError, match="Expected metric in"):
         ExportFolder(copied)
-
-
-def test_the_room_can_be_entered_without_extras():
-    program = (
-        "import sys\n"
-        "for name in ('faiss', 'duckdb', 'fastapi', 'pydantic', 'uvicorn', 'httpx', 'ray'):\n"
-        "    sys.modules[name] = None\n"
-        "import drgcn.recommend.serving\n"
-        "import drgcn.recommend.serving.server\n"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
 
 
 def test_a_run_finds_its_clicks_also_when_both_are_moved(shop, tmp_path):
