@@ -19,6 +19,7 @@ from drgcn.baselines.ica import IterativeClassification
 from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
 from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
+from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import InputError
 from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
 from drgcn.stats import Summary
@@ -47,23 +48,6 @@ _KINDS: Final = {
     "seconds": int | float,
     "seeds": dict,
 }
-# Of what is known of a dataset, the facts that a record keeps.
-_DATA_FACTS = (
-    "name",
-    "split",
-    "split_seed",
-    "nodes",
-    "edges",
-    "features",
-    "classes",
-    "train",
-    "val",
-    "test",
-    "feature_source",
-    "normalize",
-    "options",
-    "content_hash",
-)
 
 
 def method(name: str) -> Baseline:
@@ -197,7 +181,7 @@ def run_baseline(
         BaselineRecord(
             method=baseline.name,
             settings=settings,
-            data={key: facts[key] for key in _DATA_FACTS} | {"metric": "accuracy"},
+            data={key: facts[key] for key in RECORDED_FACTS} | {"metric": "accuracy"},
             environment=environment(torch.device("cpu")),
             started=now,
             seconds=time.monotonic() - begun,

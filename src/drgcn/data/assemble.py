@@ -22,6 +22,23 @@ if TYPE_CHECKING:
 # Attributes of edges in PyG that are lost where edges are merged and made undirected.
 UNUSED: Final = ("edge_weight", "edge_attr")
 _ROWS_PER_BLOCK: Final = 4096
+# Of what is known of a dataset, the facts that a record keeps.
+RECORDED_FACTS = (
+    "name",
+    "split",
+    "split_seed",
+    "nodes",
+    "edges",
+    "features",
+    "classes",
+    "train",
+    "val",
+    "test",
+    "feature_source",
+    "normalize",
+    "options",
+    "content_hash",
+)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import InputError
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
@@ -35,22 +36,6 @@ from drgcn.training.task import tested_inputs
 from drgcn.training.tracker import graph_stability
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-_DATA_FACTS = (
-    "name",
-    "split",
-    "split_seed",
-    "nodes",
-    "edges",
-    "features",
-    "classes",
-    "train",
-    "val",
-    "test",
-    "feature_source",
-    "normalize",
-    "options",
-    "content_hash",
-)
 _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
 
 
@@ -140,7 +125,8 @@ def _train(
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,
-        data={key: data.dataset.to_dict()[key] for key in _DATA_FACTS} | {"metric": result.metric},
+        data={key: data.dataset.to_dict()[key] for key in RECORDED_FACTS}
+        | {"metric": result.metric},
         environment=environment(device),
         started=started,
         seconds=result.seconds,

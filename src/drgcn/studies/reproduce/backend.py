@@ -156,7 +156,7 @@ def run_job(
 
 
 def job_data(job: Job, data_root: Path | None = None) -> Data:
-    """Load the data of a job. What was read last is kept: many jobs share a dataset."""
+    """Load the data of a job; the last datasets read are kept, for many jobs share one."""
     experiment = job.experiment
     return _data(experiment.dataset, experiment.split, job.normalize, chosen_root(data_root))
 
