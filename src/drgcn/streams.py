@@ -16,7 +16,7 @@ _CALL = 0x2545F4914F6CDD1D
 SPREAD = 0xD1342543DE82EF95
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
 _MANTISSA = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
-_STREAMS = {"initialisation": 1, "dropout": 2, "batches": 3}
+_STREAMS = {"initialisation": 1, "dropout": 2, "batches": 3, "evaluation": 4}
 
 
 def stream_key(seed: int, stream: str) -> int:

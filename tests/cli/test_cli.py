@@ -216,7 +216,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(
         raise OSError(errno.EROFS, "Read-only file system")
 
     (tmp_path / "ro").mkdir()
-    monkeypatch.setattr("drgcn.cli.writable.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("drgcn.cli.options.tempfile.TemporaryFile", refuse)
     monkeypatch.setattr("drgcn.cli.comparing.run_rows", lambda *_: 1 / 0)
     code, shown, error = call(*verb, "--out", "ro")
     assert (code, shown) == (2, "")

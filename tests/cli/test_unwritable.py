@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import drgcn.cli
-from drgcn.cli.writable import expect_file, expect_new_folder, use_folder
+from drgcn.cli.options import expect_file, expect_new_folder, use_folder
 from drgcn.errors import InputError
 
 from .recommend_chain import TRAINING, make_chain
@@ -102,7 +102,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     def refuse(*_, **__):  # a superuser may write whatever the permissions say
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("drgcn.cli.writable.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("drgcn.cli.options.tempfile.TemporaryFile", refuse)
     (line,) = refusal(verb, "new")
     assert line.startswith("error: Expected --out to be a ")
     assert line.endswith(REASONS[number])

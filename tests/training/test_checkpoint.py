@@ -184,7 +184,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     run()
     run()
     for change in (
-        {"schedule": StepwiseDecay(20)},
+        {"schedule": StepwiseDecay(1)},
         {"graphs_per_step": 3},
         {"rule": BestValidation(patience=5)},
         {"optimizer": torch.optim.SGD},

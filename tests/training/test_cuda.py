@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch_geometric.nn import models
 
 from drgcn.data import load, unite
 from drgcn.errors import InputError
@@ -22,7 +23,7 @@ from drgcn.nn.graph import neighborhoods
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import lookup
 from drgcn.streams import random_uniform
-from drgcn.training import StepwiseDecay, fit
+from drgcn.training import StepwiseDecay, fit, load_fit
 from drgcn.training.cuda_graph import Recorded
 from drgcn.training.randomness import dropout_factors
 
@@ -330,3 +331,48 @@ def test_uniform_numbers_are_the_same_bits_as_on_cpu():
     for dtype in (torch.float32, torch.float64):
         here = random_uniform(keys, 1001, dtype)
         assert torch.equal(random_uniform(keys.cuda(), 1001, dtype).cpu(), here)
+
+
+@pytest.mark.parametrize("network", [models.GCN, models.GAT, models.GraphSAGE, models.GIN])
+def test_models_of_pyg_train_and_leave_the_device_as_good_as_before(data, network):
+    """Self-loops added in every pass depend on values, which no recording can follow."""
+
+    def make():
+        return network(data.num_features, 8, num_layers=2, out_channels=4, dropout=0.5)
+
+    here = fit(make, data, range(3), epochs=30)
+    there = fit(make, data, range(3), epochs=30, device="cuda")
+    for a, b in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(a[:8], b[:8], rtol=1e-2, atol=1e-2)
+    torch.rand(5, device="cuda")  # the generator answers
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    ours = fit(lambda: GCN(data.num_features, 8, 4), data, range(3), epochs=30, device="cuda")
+    assert ours.epochs_run == [30] * 3
+
+
+def test_a_refused_call_leaves_the_device_as_good_as_before(data):
+    wrong = data.clone()
+    wrong.x = data.x[:, :5]
+    make = lambda: models.GCN(data.num_features, 8, 2, out_channels=4)  # noqa: E731
+    with pytest.raises(InputError, match="raised"):
+        fit(make, wrong, range(2), epochs=5, device="cuda")
+    few = lambda: models.GCN(data.num_features, 8, 2, out_channels=2)  # noqa: E731
+    with pytest.raises(InputError, match="at least 4 outputs"):  # no assertion of the device
+        fit(few, data, range(2), epochs=5, device="cuda")
+    assert fit(make, data, range(2), epochs=5, device="cuda").epochs_run == [5, 5]
+
+
+def test_models_that_vmap_cannot_follow_train_one_after_the_other(data):
+    make = lambda: models.GCN(data.num_features, 8, 2, out_channels=4, jk="lstm")  # noqa: E731
+    alone = fit(make, data, [1], epochs=5, device="cuda")
+    among = fit(make, data, range(3), epochs=5, device="cuda")
+    torch.testing.assert_close(alone.curves["train_loss"][0], among.curves["train_loss"][1])
+
+
+def test_predictions_and_saved_results_work_from_the_device(data, tmp_path):
+    make = lambda: models.GCN(data.num_features, 8, 2, out_channels=4)  # noqa: E731
+    result = fit(make, data, range(2), epochs=5, device="cuda")
+    loaded = load_fit(result.save(tmp_path / "fit"), make)
+    torch.testing.assert_close(
+        loaded.predict(data).mean, result.predict(data).mean.cpu(), rtol=1e-3, atol=1e-4
+    )

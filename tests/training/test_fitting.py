@@ -231,24 +231,9 @@ def test_progress_is_told(tiny, monkeypatch):
 
 def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
     broken = tiny.clone()
-    broken.x = tiny.x * float("nan")
+    broken.x = tiny.x * 1e37  # finite, but no product of them is
     with pytest.raises(DrgcnError, match="diverged"):
         fit(gcn(tiny), broken, [0], epochs=3, rule=Patience())
-
-
-def test_a_model_that_vmap_cannot_follow_is_explained(tiny):
-    from torch_geometric.utils import dropout_edge
-
-    class Dropping(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = GCNConv(24, 4)
-
-        def forward(self, x, edge_index):
-            return self.conv(x, dropout_edge(edge_index, 0.2, training=self.training)[0])
-
-    with pytest.raises(DrgcnError, match="many seeds at once"):
-        fit(Dropping, tiny, [0], epochs=2)
 
 
 def test_divergence_is_said_under_every_rule(tiny):

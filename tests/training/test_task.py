@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_squared_error, r2_score
 from torch_geometric.data import Data
 
 from drgcn.errors import InputError
@@ -13,6 +13,7 @@ from drgcn.streams import stream_key
 from drgcn.training.task import (
     MiniBatches,
     MultiLabel,
+    Regression,
     SingleLabel,
     Task,
     l2_penalty,
@@ -282,36 +283,45 @@ def table():
 
 
 def test_single_label_loss_is_the_log_loss_of_scikit_learn(scores, classes):
-    found = SingleLabel().loss(scores, classes)
+    found = SingleLabel(CLASSES).loss(scores, classes)
     for lane, value in zip(scores.double(), found, strict=True):
         expected = log_loss(classes, lane.softmax(-1), labels=range(CLASSES))
         assert float(value) == pytest.approx(expected, rel=1e-5)
 
 
 def test_single_label_score_is_the_accuracy_of_scikit_learn(scores, classes):
-    found = SingleLabel().score(scores, classes)
+    found = SingleLabel(CLASSES).score(scores, classes)
     expected = [accuracy_score(classes, lane.argmax(-1)) for lane in scores]
     assert found.tolist() == pytest.approx(expected)
     assert len(set(expected)) > 1
 
 
 def test_multi_label_loss_is_the_mean_log_loss_of_scikit_learn(scores, table):
-    found = MultiLabel().loss(scores, table)
+    found = MultiLabel(CLASSES).loss(scores, table)
     for lane, value in zip(scores.double().sigmoid(), found, strict=True):
         columns = [log_loss(table[:, c], lane[:, c], labels=[0, 1]) for c in range(CLASSES)]
         assert float(value) == pytest.approx(np.mean(columns), rel=1e-5)
 
 
 def test_multi_label_score_is_the_micro_f1_of_scikit_learn(scores, table):
-    found = MultiLabel().score(scores, table)
+    found = MultiLabel(CLASSES).score(scores, table)
     expected = [f1_score(table, lane.sigmoid() > 0.5, average="micro") for lane in scores]
     assert found.tolist() == pytest.approx(expected)
     assert len(set(expected)) == SEEDS
 
 
+def test_regression_is_that_of_scikit_learn(scores):
+    values = torch.randn(NODES, CLASSES)
+    objective = Regression(CLASSES)
+    error = [mean_squared_error(values, lane) for lane in scores]
+    assert objective.loss(scores, values).tolist() == pytest.approx(error, rel=1e-5)
+    share = [r2_score(values, lane) for lane in scores]
+    assert objective.score(scores, values).tolist() == pytest.approx(share, rel=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
 def test_tables_of_any_type_are_taken(scores, table, dtype):
-    objective = MultiLabel()
+    objective = MultiLabel(CLASSES)
     for judge in (objective.loss, objective.score):
         assert torch.equal(judge(scores, table.to(dtype)), judge(scores, table))
 
@@ -322,19 +332,19 @@ def test_micro_f1_without_any_positives_is_that_of_scikit_learn(wanted, found):
     scores = torch.full((2, NODES, CLASSES), 2.0 * found - 1)
     table = torch.full((NODES, CLASSES), float(wanted))
     expected = f1_score(table, scores[0] > 0, average="micro", zero_division=1.0)
-    assert MultiLabel().score(scores, table).tolist() == [expected, expected]
+    assert MultiLabel(CLASSES).score(scores, table).tolist() == [expected, expected]
     assert expected == float(wanted == found)
 
 
 def test_seeds_do_not_mix(scores, classes, table):
-    for objective, labels in ((SingleLabel(), classes), (MultiLabel(), table)):
+    for objective, labels in ((SingleLabel(CLASSES), classes), (MultiLabel(CLASSES), table)):
         for judge in (objective.loss, objective.score):
             alone = torch.cat([judge(lane[None], labels) for lane in scores])
             torch.testing.assert_close(judge(scores, labels), alone)
 
 
 def test_gradients_of_a_seed_are_those_of_the_seed_alone(scores, classes, table):
-    for objective, labels in ((SingleLabel(), classes), (MultiLabel(), table)):
+    for objective, labels in ((SingleLabel(CLASSES), classes), (MultiLabel(CLASSES), table)):
         leaf = scores.clone().requires_grad_()
         (found,) = torch.autograd.grad(objective.loss(leaf, labels).sum(), leaf)
         for number in range(SEEDS):
@@ -346,16 +356,18 @@ def test_gradients_of_a_seed_are_those_of_the_seed_alone(scores, classes, table)
 def test_labels_say_which_objective_is_meant(classes, table):
     assert isinstance(objective_for(classes), SingleLabel)
     assert isinstance(objective_for(table), MultiLabel)
-    assert (SingleLabel().metric, MultiLabel().metric) == ("accuracy", "micro-F1")
+    assert isinstance(objective_for(torch.randn(NODES, 2)), Regression)
+    assert (SingleLabel(CLASSES).metric, MultiLabel(CLASSES).metric) == ("accuracy", "micro-F1")
 
 
-def test_a_model_of_the_wrong_width_is_refused(scores, table):
+def test_a_model_of_the_wrong_width_is_refused():
     with pytest.raises(InputError, match=r"at least 6 outputs, one per class; found 5"):
-        SingleLabel().loss(scores, torch.full((NODES,), CLASSES))
+        SingleLabel(6).expect_outputs(5)
+    SingleLabel(6).expect_outputs(7)
     for width in (4, 6):
-        wrong = torch.zeros(SEEDS, NODES, width)
-        with pytest.raises(InputError, match=f"5 outputs, one per label; found {width}"):
-            MultiLabel().loss(wrong, table)
+        for objective, kind in ((MultiLabel(5), "label"), (Regression(5), "value")):
+            with pytest.raises(InputError, match=f"5 outputs, one per {kind}.*found {width}"):
+                objective.expect_outputs(width)
 
 
 def test_l2_is_half_the_squares_of_each_seed():

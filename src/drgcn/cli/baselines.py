@@ -18,9 +18,9 @@ from drgcn.cli.options import (
     Offline,
     Split,
     Threads,
+    use_folder,
     use_threads,
 )
-from drgcn.cli.writable import use_folder
 
 
 def baselines(

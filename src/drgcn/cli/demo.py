@@ -39,8 +39,7 @@ def demo(
     from rich.console import Console
 
     from drgcn.cli.comparing import print_comparison, run_rows
-    from drgcn.cli.options import use_device
-    from drgcn.cli.writable import use_folder
+    from drgcn.cli.options import use_device, use_folder
     from drgcn.data import load
     from drgcn.studies.records import load_records
     from drgcn.studies.report.contents import write_report

@@ -28,7 +28,7 @@ def report(
 
     Example: drgcn report runs --html report.html
     """
-    from drgcn.cli.writable import expect_file, use_folder
+    from drgcn.cli.options import expect_file, use_folder
     from drgcn.reporting.tables import write_latex
     from drgcn.studies.paper.page import paper_table_of, paper_tables
     from drgcn.studies.records import load_records

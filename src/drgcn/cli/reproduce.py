@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from drgcn._format import duration, plural
-from drgcn.cli.options import DataRoot, Device, Offline, use_device
-from drgcn.cli.writable import use_folder
+from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
 
 if TYPE_CHECKING:
     from drgcn.studies.paper.table import PaperTable

@@ -17,9 +17,9 @@ from drgcn.cli.options import (
     Offline,
     Split,
     Threads,
+    expect_file,
     use_threads,
 )
-from drgcn.cli.writable import expect_file
 
 
 def stability(

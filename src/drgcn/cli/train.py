@@ -26,9 +26,9 @@ from drgcn.cli.options import (
     read_settings,
     try_a_step,
     use_device,
+    use_folder,
     use_threads,
 )
-from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:

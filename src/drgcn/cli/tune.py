@@ -29,9 +29,9 @@ from drgcn.cli.options import (
     Threads,
     try_a_step,
     use_device,
+    use_folder,
     use_threads,
 )
-from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError, how_to_install
 
 if TYPE_CHECKING:

@@ -32,10 +32,11 @@ from drgcn.training import (
     clear_checkpoint,
     fit,
 )
+from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.task import tested_inputs
 from drgcn.training.tracker import graph_stability
 
-_OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+_OPTIMIZERS: dict[str, MakeOptimizer] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
 
 

@@ -1,7 +1,8 @@
 """Training: many seeds in one pass, explicit stopping rules, checkpoints."""
 
 from drgcn.training.checkpoint import clear_checkpoint
-from drgcn.training.fitting import FitResult, fit
+from drgcn.training.fitting import fit
+from drgcn.training.result import FitResult, Prediction, load_fit
 from drgcn.training.stopping import BestValidation, Patience, RisingLoss, StoppingRule
 from drgcn.training.trainer import Progress, StepwiseDecay
 
@@ -9,10 +10,12 @@ __all__ = [
     "BestValidation",
     "FitResult",
     "Patience",
+    "Prediction",
     "Progress",
     "RisingLoss",
     "StepwiseDecay",
     "StoppingRule",
     "clear_checkpoint",
     "fit",
+    "load_fit",
 ]

@@ -47,12 +47,20 @@ class Recorded:
 
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        state = generator.clone_state()
         try:
             with torch.cuda.graph(graph):
                 self.function()
         except RuntimeError as error:
-            _log.warning("This model cannot be recorded as a CUDA graph (%s).", error)
+            reason = str(error).splitlines()[0]
+            _log.warning("This model cannot be recorded as a CUDA graph (%s).", reason)
             self.recordable = False
+            # A recording that fails leaves its stream in use, and the generator waiting for the
+            # graph: every later draw in the process would be refused.
+            torch.cuda.set_stream(stream)
+            generator.graphsafe_set_state(state)
             torch.cuda.synchronize()
         else:
             self.graph = graph

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +16,29 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.training.stack import ModelStack
+from drgcn.training.inputs import (
+    MakeOptimizer,
+    Prepare,
+    checked_device,
+    checked_seeds,
+    default_prepare,
+    expect_elementwise,
+    name_of,
+    new_model,
+    try_model,
+)
+from drgcn.training.result import FitResult
+from drgcn.training.stack import ModelStack, why_looped
 from drgcn.training.stopping import BestValidation, StoppingRule
-from drgcn.training.task import Inductive, Prepare, Task
-from drgcn.training.trainer import CURVES, EpochLoop, Progress, StepwiseDecay, Trainer
+from drgcn.training.task import Inductive, Task
+from drgcn.training.trainer import (
+    CURVES,
+    EpochLoop,
+    Progress,
+    Schedule,
+    Trainer,
+    learning_rates,
+)
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
@@ -27,9 +47,9 @@ CPU_LANES: Final = 4
 _PEAKS_PER_PASS: Final = 2.0
 _SHARE_OF_FREE_MEMORY: Final = 0.9
 # Version of the layout of checkpoints; one of another layout cannot be resumed.
-_STATE: Final = 2
-# Fields of a result that have one entry a seed, curves aside.
-_PER_SEED: Final = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
+_STATE: Final = 3
+
+_log = logging.getLogger(__name__)
 
 
 def fit(
@@ -39,10 +59,11 @@ def fit(
     *,
     epochs: int = 800,
     rule: StoppingRule | None = None,
-    optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
+    optimizer: MakeOptimizer = torch.optim.Adam,
     lr: float = 0.01,
     weight_decay: float = 5e-4,
-    schedule: StepwiseDecay | None = None,
+    schedule: Schedule | None = None,
+    split: int | None = None,
     prepare: Prepare | None = None,
     graphs_per_step: int | None = None,
     inductive: Inductive | None = None,
@@ -65,18 +86,25 @@ def fit(
             its own, ``penalty(weight_decay)``. One that samples offers
             ``prepare_training(data)`` and ``sampled(batch, *inputs)``, which returns scores and
             what is added to the loss.
-        data: A graph with ``y`` and the three masks; or several, with ``graph`` [nodes] as
-            :func:`drgcn.data.unite` joins them, for inductive training. ``y`` [nodes] holds
-            classes, ``y`` [nodes, labels] zeros and ones.
+        data: A graph with ``y`` and ``train_mask``, ``val_mask`` and ``test_mask``; or several,
+            with ``graph`` [nodes] as :func:`drgcn.data.unite` joins them, for inductive training.
+            Masks are boolean, of one column a split, or lists of node numbers. ``y`` of whole
+            numbers [nodes] holds classes, of zeros and ones [nodes, labels] several labels per
+            node, and of other numbers the values of a regression.
         seeds: The seeds, from 0.
         epochs: Budget of epochs.
         rule: Chooses the epoch to test and when to stop. (default: :class:`BestValidation`)
-        optimizer: Class of an elementwise optimiser.
+        optimizer: Class of an elementwise optimiser, or a partial of one, such as
+            ``partial(torch.optim.SGD, momentum=0.9)``.
         lr: Learning rate.
         weight_decay: L2 coefficient, on ``regularized_parameters()`` or else on everything.
-        schedule: Changes the learning rate. (default: it is constant)
-        prepare: Makes the arguments of ``forward`` from a graph. (default: the model's own, or
-            else ``(data.x, data.edge_index)``)
+        schedule: Changes the learning rate: :class:`StepwiseDecay`, or one of torch's schedulers
+            as a partial, such as ``partial(CosineAnnealingLR, T_max=200)``, stepped once an epoch.
+            (default: it is constant)
+        split: Column of masks ``[nodes, splits]``.
+        prepare: Makes the arguments of ``forward`` from a graph. (default: the model's own; else
+            features and edges, and what the graph has under the names of further arguments, such
+            as ``edge_weight``)
         graphs_per_step: Training graphs in each step of an epoch, if ``data`` holds several.
             (default: all)
         inductive: ``"train"``: train on the training nodes and the edges between them, and
@@ -92,38 +120,49 @@ def fit(
             :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
     """
-    _check_arguments(make_model, data, epochs, lr, weight_decay, seeds_at_once)
-    seeds = _checked_seeds(seeds)
-    device = torch.device(device)
+    _check_numbers(epochs, lr, weight_decay, seeds_at_once)
+    seeds = checked_seeds(seeds)
+    device = checked_device(device)
+    expect_elementwise(optimizer, lr)
+    rates = None if schedule is None else learning_rates(schedule, lr, epochs)
     chosen_rule = rule or BestValidation()
-    own, own_training = _preparations(make_model, batch_size)
+    model = new_model(make_model)
+    prepare = prepare or default_prepare(model)
     task = Task.from_data(
         data,
-        prepare or own,
+        prepare,
         device,
+        split=split,
         graphs_per_step=graphs_per_step,
-        prepare_training=own_training,
+        prepare_training=_training_prepare(model, batch_size),
         inductive=inductive,
         batch_size=batch_size,
     )
+    outputs = try_model(model, task.val.inputs, task.val.size, device)
+    task.objective.expect_outputs(outputs)
+    _expect_no_caches(model, task)
+    looped = None if task.batches else why_looped(make_model, task.val.inputs, device)
+    if looped is not None:
+        _log.warning("%s is trained one network after another: %s", type(model).__name__, looped)
 
     def make_trainer(block: tuple[int, ...]) -> Trainer:
         return Trainer(
-            ModelStack(make_model, block, task.val.inputs, device),
+            ModelStack(make_model, block, task.val.inputs, device, looped=looped is not None),
             task,
             chosen_rule,
             epochs=epochs,
             optimizer=optimizer,
             lr=lr,
             weight_decay=weight_decay,
-            schedule=schedule,
+            rates=rates,
         )
 
     if device.type == "cuda" and seeds_at_once is None:
         seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
     blocks = seed_blocks(seeds, device, seeds_at_once)
-    training = (epochs, chosen_rule, optimizer.__name__, lr, weight_decay, schedule)
-    settings = (*training, graphs_per_step, inductive, batch_size)
+    scheduled = () if rates is None else tuple(rates.tolist())
+    training = (epochs, chosen_rule, name_of(optimizer), lr, weight_decay, scheduled)
+    settings = (*training, split, graphs_per_step, inductive, batch_size)
     fingerprint = "" if checkpoint is None else fingerprint_of(settings, data, make_model)
     loop = EpochLoop(
         epochs,
@@ -139,77 +178,10 @@ def fit(
         trainer = make_trainer(block)
         seconds = loop.run(trainer)
         results.append(_test(trainer, seconds, seeds))
-    return FitResult.concatenate(results).select(seeds)
+    return replace(FitResult.concatenate(results).select(seeds), prepare=prepare)
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """Results of :func:`fit` per seed, in the order of ``seeds``.
-
-    Attributes:
-        seeds: The seeds.
-        best_epoch: The epoch whose weights were kept, from 1.
-        epochs_run: Epochs trained before the rule stopped the seed.
-        val_accuracy: Validation accuracy at the kept epoch.
-        test_accuracy: Test accuracy of the kept weights, computed once.
-        curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch.
-        models: Ordinary modules with the kept weights, in evaluation mode.
-        seconds: Wall time of the training.
-        metric: Meaning of "accuracy": share of right predictions, or micro-F1 for many labels.
-    """
-
-    seeds: tuple[int, ...]
-    best_epoch: list[int]
-    epochs_run: list[int]
-    val_accuracy: list[float]
-    test_accuracy: list[float]
-    curves: dict[str, list[Tensor]] = field(repr=False)
-    models: list[torch.nn.Module] = field(repr=False)
-    seconds: float
-    metric: str = "accuracy"
-
-    def select(self, seeds: Sequence[int]) -> FitResult:
-        """Return the results of some of the seeds."""
-        places = [self.seeds.index(seed) for seed in seeds]
-        chosen = {name: [getattr(self, name)[i] for i in places] for name in _PER_SEED}
-        curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
-        return replace(self, seeds=tuple(seeds), curves=curves, **chosen)  # type: ignore[arg-type]
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[FitResult]) -> FitResult:
-        """Join the results of several passes."""
-        joined = {name: [v for part in parts for v in getattr(part, name)] for name in _PER_SEED}
-        curves = {
-            name: [curve for part in parts for curve in part.curves[name]]
-            for name in parts[0].curves
-        }
-        return cls(
-            seeds=tuple(seed for part in parts for seed in part.seeds),
-            curves=curves,
-            seconds=sum(part.seconds for part in parts),
-            metric=parts[0].metric,
-            **joined,
-        )
-
-
-def _check_arguments(
-    make_model: Any,
-    data: Any,
-    epochs: int,
-    lr: float,
-    weight_decay: float,
-    seeds_at_once: int | None,
-) -> None:
-    if isinstance(make_model, torch.nn.Module) or not callable(make_model):
-        raise InputError(
-            f"Expected a function that builds a model, such as lambda: GCN(...); found "
-            f"{type(make_model).__name__}."
-        )
-    if not isinstance(data, Data):
-        raise InputError(
-            f"Expected one PyG Data; found {type(data).__name__}. Join lists of graphs with "
-            f"drgcn.data.unite."
-        )
+def _check_numbers(epochs: int, lr: float, weight_decay: float, seeds_at_once: int | None) -> None:
     if not isinstance(epochs, int) or epochs < 1:
         raise InputError(f"Expected at least one epoch; found {epochs}.")
     if not (math.isfinite(lr) and math.isfinite(weight_decay)):
@@ -218,34 +190,28 @@ def _check_arguments(
         raise InputError(f"Expected seeds_at_once to be at least one; found {seeds_at_once}.")
 
 
-def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
-    if isinstance(seeds, int):
-        raise InputError(f"Expected several seeds, such as range({seeds}); found one number.")
-    found = tuple(seeds)
-    whole = all(isinstance(seed, int) for seed in found)
-    if not found or not whole or len(set(found)) != len(found) or min(found) < 0:
-        raise InputError(f"Expected distinct seeds from 0 upwards; found {list(found)}.")
-    return found
-
-
-def _preparations(
-    make_model: Callable[[], torch.nn.Module], batch_size: int | None
-) -> tuple[Prepare, Prepare | None]:
-    """Return the functions that prepare the arguments of ``forward`` and of training steps."""
-    with torch.random.fork_rng(devices=[]):
-        model = make_model()
-    if not isinstance(model, torch.nn.Module):
-        found = type(model).__name__
-        raise InputError(f"Expected make_model to return a module; it returned {found}.")
-    prepare = getattr(model, "prepare", None) or (lambda data: (data.x, data.edge_index))
+def _training_prepare(model: torch.nn.Module, batch_size: int | None) -> Prepare | None:
+    """Return the function that prepares the arguments of steps on samples."""
     if batch_size is None:
-        return prepare, None
+        return None
     if not (hasattr(model, "sampled") and hasattr(model, "prepare_training")):
         raise InputError(
             f"Expected a model that samples, such as FastGCN, with batch_size; found "
             f"{type(model).__name__}, which takes whole graphs. Leave batch_size out."
         )
-    return prepare, model.prepare_training  # type: ignore[return-value]
+    return model.prepare_training  # type: ignore[return-value]
+
+
+def _expect_no_caches(model: torch.nn.Module, task: Task) -> None:
+    """Refuse layers that would use the edges of one part for all of them."""
+    if all(part.inputs is task.val.inputs for part in (*task.train, task.test)):
+        return
+    for name, module in model.named_modules():
+        if getattr(module, "cached", False) is True:
+            raise InputError(
+                f"Expected convolutions without cached=True, as training and evaluation see "
+                f"different graphs here; found it in {name} ({type(module).__name__})."
+            )
 
 
 def seeds_that_fit(
@@ -318,8 +284,7 @@ def fingerprint_of(
         if isinstance(value := data.get(name), Tensor):
             dense = value if value.layout == torch.strided else value.to_dense()
             digest.update(dense.cpu().numpy().tobytes())
-    with torch.random.fork_rng(devices=[]):
-        model = make_model()
+    model = new_model(make_model)
     digest.update(repr(model).encode())
     for module in model.modules():  # dropout rates and the like are seldom printed
         facts = {k: v for k, v in vars(module).items() if _is_plain(v)}

@@ -46,7 +46,7 @@ class BestValidation:
     def start(self, seeds: int, device: torch.device) -> State:
         """Return the state before the first epoch."""
         return {
-            "best": torch.full((seeds,), -1.0, device=device),
+            "best": torch.full((seeds,), -torch.inf, device=device),
             "waited": torch.zeros(seeds, dtype=torch.int64, device=device),
         }
 
@@ -108,7 +108,7 @@ class Patience:
     def start(self, seeds: int, device: torch.device) -> State:
         """Return the state before the first epoch."""
         return {
-            "accuracy": torch.zeros(seeds, device=device),
+            "accuracy": torch.full((seeds,), -torch.inf, device=device),
             "loss": torch.full((seeds,), torch.inf, device=device),
             "waited": torch.zeros(seeds, dtype=torch.int64, device=device),
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
@@ -15,9 +14,8 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import InputError
 from drgcn.streams import random_uniform, step_key
+from drgcn.training.inputs import PARTS, Prepare, checked_data
 
-# Makes the arguments of a model from a graph.
-Prepare = Callable[[Data], tuple[Any, ...]]
 # Graphs that the parts of an inductive task see, see :func:`drgcn.fit`.
 Inductive = Literal["train", "apart"]
 
@@ -25,7 +23,9 @@ Inductive = Literal["train", "apart"]
 class Objective(Protocol):
     """Loss that a model minimises, and metric by which it is chosen and tested."""
 
-    metric: str
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``.
@@ -34,22 +34,26 @@ class Objective(Protocol):
         """
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the metric ``[seeds]``, between 0 and 1."""
+        """Return the metric ``[seeds]``, at most 1."""
+
+    def expect_outputs(self, outputs: int) -> None:
+        """Refuse a model with a number of outputs that the labels do not go with."""
 
 
+@dataclass(frozen=True)
 class SingleLabel:
-    """Softmax cross-entropy and accuracy; labels ``[nodes]``."""
+    """Softmax cross-entropy and accuracy; labels ``[nodes]``.
 
-    metric = "accuracy"
+    Attributes:
+        classes: Number of classes among the labels.
+    """
+
+    classes: int
+    metric: str = "accuracy"
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the mean softmax cross-entropy."""
         seeds, nodes, classes = scores.shape
-        if not labels.is_cuda and int(labels.max()) >= classes:
-            raise InputError(
-                f"Expected a model with at least {int(labels.max()) + 1} outputs, one per class; "
-                f"found {classes}."
-            )
         loss = F.cross_entropy(
             scores.reshape(-1, classes), labels.expand(seeds, nodes).reshape(-1), reduction="none"
         )
@@ -58,21 +62,30 @@ class SingleLabel:
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the share of right predictions."""
         right = (scores.argmax(-1) == labels).sum(1)
-        return right.to(torch.float32) / labels.numel()
+        return right.to(torch.float32) / labels.shape[-1]
+
+    def expect_outputs(self, outputs: int) -> None:
+        """Refuse a model with fewer outputs than classes."""
+        if outputs < self.classes:
+            raise InputError(
+                f"Expected a model with at least {self.classes} outputs, one per class; found "
+                f"{outputs}."
+            )
 
 
+@dataclass(frozen=True)
 class MultiLabel:
-    """Sigmoid cross-entropy and micro-F1; labels ``[nodes, classes]`` of zeros and ones."""
+    """Sigmoid cross-entropy and micro-F1; labels ``[nodes, labels]`` of zeros and ones.
 
-    metric = "micro-F1"
+    Attributes:
+        labels: Number of labels.
+    """
+
+    labels: int
+    metric: str = "micro-F1"
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the mean sigmoid cross-entropy over nodes and classes."""
-        if scores.shape[1:] != labels.shape[-2:]:
-            raise InputError(
-                f"Expected a model with {labels.size(-1)} outputs, one per label; "
-                f"found {scores.size(-1)}."
-            )
         targets = labels.to(scores.dtype).expand_as(scores)
         loss = F.binary_cross_entropy_with_logits(scores, targets, reduction="none")
         return loss.mean((1, 2))
@@ -84,10 +97,53 @@ class MultiLabel:
         asked = found.sum((1, 2)) + wanted.sum()
         return torch.where(asked == 0, 1.0, 2 * right / asked.clamp(min=1)).to(torch.float32)
 
+    def expect_outputs(self, outputs: int) -> None:
+        """Refuse a model with more or fewer outputs than labels."""
+        if outputs != self.labels:
+            raise InputError(
+                f"Expected a model with {self.labels} outputs, one per label; found {outputs}."
+            )
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Squared error and R2; values ``[nodes, targets]``.
+
+    Attributes:
+        targets: Number of values per node.
+    """
+
+    targets: int
+    metric: str = "R2"
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean squared error over nodes and targets."""
+        return (scores - labels.to(scores.dtype)).square().mean((1, 2))
+
+    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Return one minus squared error over variance, the mean over targets; 0 is what their
+        mean value reaches."""
+        error = (scores - labels).square().sum(1)
+        variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
+        return (1 - error / variance.clamp(min=1e-12)).mean(-1).to(torch.float32)
+
+    def expect_outputs(self, outputs: int) -> None:
+        """Refuse a model with more or fewer outputs than values."""
+        if outputs != self.targets:
+            raise InputError(
+                f"Expected a model with {self.targets} outputs, one per value of data.y (real "
+                f"numbers, a regression); found {outputs}. For classes, use data.y.long()."
+            )
+
 
 def objective_for(labels: Tensor) -> Objective:
-    """Return the objective for class numbers ``[nodes]`` or a table of zeros and ones."""
-    return SingleLabel() if labels.dim() == 1 else MultiLabel()
+    """Return the objective for labels: class numbers ``[nodes]``, a table of zeros and ones, or
+    other numbers, which are a regression's."""
+    if labels.dim() == 1 and not labels.is_floating_point():
+        return SingleLabel(int(labels.max()) + 1)
+    if labels.dim() == 2 and bool(((labels == 0) | (labels == 1)).all()):
+        return MultiLabel(labels.size(1))
+    return Regression(1 if labels.dim() == 1 else labels.size(1))
 
 
 def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
@@ -97,11 +153,13 @@ def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
 
 @dataclass(frozen=True)
 class Part:
-    """One forward pass: its arguments, the nodes that are scored, and their labels."""
+    """One forward pass: its arguments, the nodes that are scored, their labels, and the number of
+    all nodes that the model sees."""
 
     inputs: tuple[Any, ...]
     nodes: Tensor
     labels: Tensor
+    size: int
 
 
 @dataclass(frozen=True)
@@ -135,6 +193,7 @@ class Task:
         prepare: Prepare,
         device: torch.device,
         *,
+        split: int | None = None,
         graphs_per_step: int | None = None,
         prepare_training: Prepare | None = None,
         inductive: Inductive | None = None,
@@ -146,6 +205,7 @@ class Task:
             data: A graph with ``y`` and three masks; ``graph`` [nodes] if it is several.
             prepare: Makes the arguments of the model's ``forward``.
             device: Device of the parts.
+            split: Column of masks of several splits.
             graphs_per_step: Training graphs in each step. (default: all)
             prepare_training: Makes the arguments of training steps, if they are others.
             inductive: ``"train"``: training sees the training nodes and the edges between them,
@@ -153,7 +213,9 @@ class Task:
                 those it looks at. (default: every part sees the whole graph)
             batch_size: Training nodes in each step. (default: all)
         """
-        nodes = {part: _nodes(data, part) for part in ("train", "val", "test")}
+        data = checked_data(data, split)
+        nodes = {part: data[f"{part}_mask"].nonzero().flatten() for part in PARTS}
+        objective = objective_for(data.y[torch.cat(list(nodes.values()))])
         prepare_training = prepare_training or prepare
         if data.get("graph") is not None:
             if inductive is not None or batch_size is not None:
@@ -161,7 +223,7 @@ class Task:
                     "Expected neither inductive nor batch_size with data of several graphs, of "
                     "which each part sees its own; leave them out."
                 )
-            return cls._from_graphs(data, nodes, prepare, device, graphs_per_step)
+            return cls._from_graphs(data, nodes, objective, prepare, device, graphs_per_step)
         if graphs_per_step is not None:
             raise InputError(
                 "Expected data.graph, the graph of each node, to train on some graphs at a "
@@ -187,8 +249,8 @@ class Task:
             if key not in inputs:
                 inputs[key] = _prepared(make, seen[part], device)
             index = seen[part][f"{part}_mask"].nonzero().flatten()
-            whole[part] = Part(inputs[key], index.to(device), seen[part].y[index].to(device))
-        objective = objective_for(data.y)
+            labels = seen[part].y[index].to(device)
+            whole[part] = Part(inputs[key], index.to(device), labels, int(seen[part].num_nodes))
         return cls((whole["train"],), whole["val"], whole["test"], objective, batches)
 
     @classmethod
@@ -196,6 +258,7 @@ class Task:
         cls,
         data: Data,
         nodes: dict[str, Tensor],
+        objective: Objective,
         prepare: Prepare,
         device: torch.device,
         graphs_per_step: int | None,
@@ -207,7 +270,7 @@ class Task:
             batch, kept = _select(data, graphs)
             index = data[f"{name}_mask"][kept].nonzero().flatten()
             inputs = _prepared(prepare, batch, device)
-            return Part(inputs, index.to(device), batch.y[index].to(device))
+            return Part(inputs, index.to(device), batch.y[index].to(device), len(kept))
 
         graphs = {name: data.graph[index].unique() for name, index in nodes.items()}
         steps = graphs["train"].split(graphs_per_step or len(graphs["train"]))
@@ -215,7 +278,7 @@ class Task:
             tuple(part("train", step) for step in steps),
             part("val", graphs["val"]),
             part("test", graphs["test"]),
-            objective_for(data.y),
+            objective,
         )
 
 
@@ -224,7 +287,7 @@ def visible(data: Data, part: str, inductive: Inductive) -> Data:
     if part != "train" and inductive == "train":
         return data
     kept = (data.train_mask | data[f"{part}_mask"]).nonzero().flatten()
-    masks = {f"{name}_mask": data[f"{name}_mask"][kept] for name in ("train", "val", "test")}
+    masks = {f"{name}_mask": data[f"{name}_mask"][kept] for name in PARTS}
     return Data(**_induced(data, kept), **masks)
 
 
@@ -255,19 +318,6 @@ def _induced(data: Data, kept: Tensor) -> dict[str, Tensor]:
     edge_index, _ = subgraph(kept, data.edge_index, relabel_nodes=True, num_nodes=data.num_nodes)
     x = data.x.to_dense()[kept] if data.x.layout != torch.strided else data.x[kept]
     return {"x": x, "edge_index": edge_index, "y": data.y[kept]}
-
-
-def _nodes(data: Data, part: str) -> Tensor:
-    mask = data.get(f"{part}_mask")
-    if mask is None or not bool(mask.any()):
-        raise InputError(
-            f"Expected data.{part}_mask to mark at least one node; found "
-            f"{'no such mask' if mask is None else 'an empty one'}. Give all three node sets."
-        )
-    nodes: Tensor = mask.nonzero().flatten()
-    if bool((data.y[nodes] < 0).any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some have y < 0.")
-    return nodes
 
 
 def _prepared(prepare: Prepare, data: Data, device: torch.device) -> tuple[Any, ...]:

@@ -13,9 +13,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from drgcn.errors import InputError
 from drgcn.streams import step_key, stream_key
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 from drgcn.training.cuda_graph import Recorded
+from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.stack import ModelStack
 from drgcn.training.stopping import StoppingRule
 from drgcn.training.task import Task, l2_penalty
@@ -45,6 +47,35 @@ class StepwiseDecay:
         return (1 - self.share * cuts).clamp(min=0.0)
 
 
+# A schedule of ours, or one of torch's as a function of an optimiser.
+Schedule = StepwiseDecay | Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
+
+
+def learning_rates(schedule: Schedule, lr: float, epochs: int) -> Tensor:
+    """Return the learning rate of every epoch ``[epochs]``."""
+    if isinstance(schedule, StepwiseDecay):
+        return lr * schedule.factor(torch.arange(1, epochs + 1))
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.5)
+    (group,) = stand_in.param_groups
+    scheduler = schedule(stand_in)
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise InputError(
+            "Expected a schedule of the epoch alone; ReduceLROnPlateau looks at results, which "
+            "differ between the networks of a pass."
+        )
+    rates = []
+    for _ in range(epochs):
+        rates.append(float(group["lr"]))
+        stand_in.step()
+        scheduler.step()
+    if group["momentum"] != 0.5:
+        raise InputError(
+            f"Expected a schedule of the learning rate alone; {type(scheduler).__name__} changes "
+            f"the momentum too. Turn that off, as in cycle_momentum=False."
+        )
+    return torch.tensor(rates)
+
+
 class Trainer:
     """The state of one pass over several seeds, all of it in tensors that are changed in place.
 
@@ -55,11 +86,11 @@ class Trainer:
         task: The task that they learn.
         rule: Decides when to keep weights and when to stop.
         epochs: The budget.
-        optimizer: An optimiser class that works elementwise, as torch's own do.
+        optimizer: Makes an optimiser that works elementwise, as most of torch's do.
         lr: Learning rate.
         weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
             models' own penalty.
-        schedule: Changes the learning rate; constant if not given.
+        rates: Learning rate of every epoch ``[epochs]``; constant if not given.
     """
 
     def __init__(
@@ -69,14 +100,13 @@ class Trainer:
         rule: StoppingRule,
         *,
         epochs: int,
-        optimizer: type[torch.optim.Optimizer],
+        optimizer: MakeOptimizer,
         lr: float,
         weight_decay: float,
-        schedule: StepwiseDecay | None = None,
+        rates: Tensor | None = None,
     ) -> None:
         self.stack, self.task, self.rule = stack, task, rule
         self.weight_decay = weight_decay
-        self.schedule, self.initial_lr = schedule, lr
         seeds, device = len(stack.seeds), task.val.labels.device
         regularized = stack.regularized_names()
         self.regularized = [p for name, p in stack.parameters.items() if name in regularized]
@@ -93,8 +123,9 @@ class Trainer:
         known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
         options: dict[str, Any] = {name: True for name in ("capturable", "fused") if name in known}
         # A learning rate that changes is a tensor too, so that recorded epochs see it change.
-        rate = lr if schedule is None else torch.tensor(lr, device=device)
-        self.optimizer = optimizer([g for g in groups if g["params"]], lr=rate, **options)  # type: ignore[call-arg]
+        self.rates = None if rates is None else rates.to(device)
+        rate = lr if rates is None else torch.tensor(lr, device=device)
+        self.optimizer = optimizer([g for g in groups if g["params"]], lr=rate, **options)
 
         def keys(stream: str) -> Tensor:
             return torch.tensor([stream_key(seed, stream) for seed in stack.seeds], device=device)
@@ -132,9 +163,9 @@ class Trainer:
         """Count the epoch, set its learning rate, and shuffle its batches."""
         self.epoch += 1
         self.loss_sum.zero_()
-        if self.schedule is not None:
+        if self.rates is not None:
             for group in self.optimizer.param_groups:
-                group["lr"].copy_(self.initial_lr * self.schedule.factor(self.epoch))
+                group["lr"].copy_(self.rates.index_select(0, self.epoch[None] - 1)[0])
         if self.task.batches is not None:
             self.order.copy_(self.task.batches.order(self.batch_keys, self.epoch))
 
@@ -359,7 +390,7 @@ class EpochRunner:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        on_cuda = trainer.epoch.is_cuda
+        on_cuda = trainer.epoch.is_cuda and not trainer.stack.looped
         self.stride = _STRIDE if on_cuda and trainer.task.batches is None else 1
         self.phases = trainer.phases
         if on_cuda and trainer.task.batches is None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_threads
+from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_folder, use_threads
 from drgcn.cli.recommend.train_options import Model, whole_numbers
-from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:

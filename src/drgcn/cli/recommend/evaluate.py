@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drgcn._io import write_whole
-from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.cli.writable import expect_file
+from drgcn.cli.options import Device, Json, Threads, expect_file, use_device, use_threads
 
 if TYPE_CHECKING:
     from drgcn.recommend.retrieval.evaluation import RankingReport

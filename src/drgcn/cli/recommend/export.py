@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
+from drgcn.cli.options import Device, Json, Threads, expect_new_folder, use_device, use_threads
 from drgcn.cli.recommend.evaluate import Data, Run
-from drgcn.cli.writable import expect_new_folder
 
 _INDEX = "The index"
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.cli.writable import expect_new_folder
+from drgcn.cli.options import Device, Json, Threads, expect_new_folder, use_device, use_threads
 
 
 def generate(

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from drgcn.cli.options import DataRoot, Json
-from drgcn.cli.writable import expect_new_folder
+from drgcn.cli.options import DataRoot, Json, expect_new_folder
 from drgcn.errors import InputError
 
 _TABLES = "Columns of the tables"

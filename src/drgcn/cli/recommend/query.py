@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from drgcn.cli.options import Device, Json, Threads, use_device, use_threads
-from drgcn.cli.writable import expect_file
+from drgcn.cli.options import Device, Json, Threads, expect_file, use_device, use_threads
 from drgcn.errors import InputError
 
 _USERS = 1 << 14  # searched at a time

@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from drgcn._format import duration
-from drgcn.cli.options import use_device
+from drgcn.cli.options import use_device, use_folder
 from drgcn.cli.recommend.train_options import Targets, TrainOptions
-from drgcn.cli.writable import use_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
 from drgcn.recommend.distributed.group import (

@@ -1,0 +1,212 @@
+"""Results of ``fit``: numbers and models per seed, summed up, used, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch_geometric.data import Data
+
+from drgcn._io import whole_folder
+from drgcn.errors import InputError
+from drgcn.reporting.tables import Table
+from drgcn.stats import Summary
+from drgcn.training.inputs import Prepare, default_prepare, new_model
+
+# Fields of a result that have one entry a seed, curves aside.
+_PER_SEED: Final = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
+_NUMBERS: Final = ("seeds", "seconds", "metric", *_PER_SEED[:-1])
+_FACTS, _TENSORS = "result.json", "tensors.safetensors"
+# Version of the layout of saved results.
+_LAYOUT: Final = 1
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the models of all seeds say of every node.
+
+    Attributes:
+        mean: Mean over seeds ``[nodes, outputs]``: of probabilities, or of values in a regression.
+        spread: Standard deviation over seeds ``[nodes, outputs]``; zero for one seed.
+        votes: Number of seeds for each class or label ``[nodes, outputs]``; ``None`` in a
+            regression.
+    """
+
+    mean: Tensor
+    spread: Tensor
+    votes: Tensor | None
+
+    @property
+    def classes(self) -> Tensor:
+        """The class of the highest mean probability ``[nodes]``."""
+        return self.mean.argmax(-1)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Results of :func:`drgcn.fit` per seed, in the order of ``seeds``.
+
+    Attributes:
+        seeds: The seeds.
+        best_epoch: The epoch whose weights were kept, from 1.
+        epochs_run: Epochs trained before the rule stopped the seed.
+        val_accuracy: Validation accuracy at the kept epoch.
+        test_accuracy: Test accuracy of the kept weights, computed once.
+        curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch.
+        models: Ordinary modules with the kept weights, in evaluation mode.
+        seconds: Wall time of the training.
+        metric: Meaning of "accuracy": share of right predictions; micro-F1 for several labels
+            per node; R2 in a regression.
+        prepare: Makes the arguments of the models from a graph.
+    """
+
+    seeds: tuple[int, ...]
+    best_epoch: list[int]
+    epochs_run: list[int]
+    val_accuracy: list[float]
+    test_accuracy: list[float]
+    curves: dict[str, list[Tensor]] = field(repr=False)
+    models: list[torch.nn.Module] = field(repr=False)
+    seconds: float
+    metric: str = "accuracy"
+    prepare: Prepare | None = field(default=None, repr=False, compare=False)
+
+    def select(self, seeds: Sequence[int]) -> FitResult:
+        """Return the results of some of the seeds."""
+        places = [self.seeds.index(seed) for seed in seeds]
+        chosen = {name: [getattr(self, name)[i] for i in places] for name in _PER_SEED}
+        curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
+        return replace(self, seeds=tuple(seeds), curves=curves, **chosen)  # type: ignore[arg-type]
+
+    def best(self) -> FitResult:
+        """Return the result of the seed with the highest validation accuracy, the first of
+        equals. Test nodes have no say."""
+        place = max(range(len(self.seeds)), key=lambda i: self.val_accuracy[i])
+        return self.select([self.seeds[place]])
+
+    def summary(self) -> str:
+        """Return a table in Markdown: means, standard deviations and extremes over seeds."""
+        percent = self.metric in ("accuracy", "micro-F1")
+        unit, scale, digits = ("%", 100, 2) if percent else ("", 1, 4)
+        rows: list[tuple[str, Sequence[float], int]] = [
+            (f"test {self.metric} {unit}", [scale * v for v in self.test_accuracy], digits),
+            (f"validation {self.metric} {unit}", [scale * v for v in self.val_accuracy], digits),
+            ("kept epoch", self.best_epoch, 0),
+            ("epochs", self.epochs_run, 0),
+        ]
+        cells = []
+        for name, values, places in rows:
+            found = Summary.of(values)
+            numbers = (found.mean, found.std, min(values), max(values))
+            words = ["-" if math.isnan(n) else f"{n:.{places}f}" for n in numbers]
+            cells.append((name.strip(), *words))
+        head = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}, {self.seconds:.1f} s"
+        return Table((head, "mean", "std", "min", "max"), cells, left=1).markdown()
+
+    @torch.no_grad()
+    def predict(self, data: Data) -> Prediction:
+        """Return what the models say of the nodes of a graph, which needs no labels or masks."""
+        prepare = self.prepare or default_prepare(self.models[0])
+        device = next(self.models[0].parameters()).device
+        inputs = prepare(copy.copy(data).to(device))  # PyG moves in place
+        scores = torch.stack([model(*inputs) for model in self.models])
+        match self.metric:
+            case "accuracy":
+                values, chosen = scores.softmax(-1), F.one_hot(scores.argmax(-1), scores.size(-1))
+            case "micro-F1":
+                values, chosen = scores.sigmoid(), scores > 0
+            case _:
+                return Prediction(scores.mean(0), scores.std(0, correction=0), None)
+        return Prediction(values.mean(0), values.std(0, correction=0), chosen.sum(0))
+
+    def save(self, folder: Path | str) -> Path:
+        """Write numbers as JSON and weights as safetensors into a new folder.
+
+        :func:`load_fit` reads them. The folder appears whole or not at all.
+        """
+        tensors = {}
+        for place, (seed, model) in enumerate(zip(self.seeds, self.models, strict=True)):
+            for name, value in model.state_dict().items():
+                tensors[f"weights/{seed}/{name}"] = value.cpu().clone().contiguous()
+            for name, curves in self.curves.items():
+                tensors[f"curves/{seed}/{name}"] = curves[place].cpu().clone().contiguous()
+        facts = {name: getattr(self, name) for name in _NUMBERS}
+        facts |= {"layout": _LAYOUT, "model": repr(self.models[0])}
+        with whole_folder(folder) as partial:
+            save_file(tensors, partial / _TENSORS)
+            (partial / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+        return Path(folder)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[FitResult]) -> FitResult:
+        """Join the results of several passes."""
+        joined = {name: [v for part in parts for v in getattr(part, name)] for name in _PER_SEED}
+        curves = {
+            name: [curve for part in parts for curve in part.curves[name]]
+            for name in parts[0].curves
+        }
+        return cls(
+            seeds=tuple(seed for part in parts for seed in part.seeds),
+            curves=curves,
+            seconds=sum(part.seconds for part in parts),
+            metric=parts[0].metric,
+            prepare=parts[0].prepare,
+            **joined,
+        )
+
+
+def load_fit(
+    folder: Path | str,
+    make_model: Callable[[], torch.nn.Module],
+    *,
+    prepare: Prepare | None = None,
+) -> FitResult:
+    """Read a result that :meth:`FitResult.save` wrote.
+
+    Args:
+        folder: The folder.
+        make_model: Builds the model that was trained; its weights are then read from the folder.
+        prepare: The function given to :func:`drgcn.fit`, if there was one.
+    """
+    folder = Path(folder)
+    try:
+        facts = json.loads((folder / _FACTS).read_text())
+        tensors = load_file(folder / _TENSORS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise InputError(
+            f"Expected {folder} to be a folder that FitResult.save wrote; found {error}"
+        ) from None
+    if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
+        raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
+    models = []
+    for seed in facts["seeds"]:
+        model = new_model(make_model)
+        start = f"weights/{seed}/"
+        state = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as error:
+            raise InputError(
+                f"Expected make_model to build the model of {folder}, which printed as "
+                f"{facts['model'].splitlines()[0]}; found {type(model).__name__}: "
+                f"{str(error).splitlines()[-1].strip()}"
+            ) from None
+        models.append(model.eval())
+    names = {name.rsplit("/", 1)[1] for name in tensors if name.startswith("curves/")}
+    curves = {n: [tensors[f"curves/{seed}/{n}"] for seed in facts["seeds"]] for n in sorted(names)}
+    numbers: dict[str, Any] = {name: facts[name] for name in _NUMBERS} | {
+        "seeds": tuple(facts["seeds"])
+    }
+    return FitResult(
+        **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])
+    )

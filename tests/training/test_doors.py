@@ -1,0 +1,611 @@
+"""``fit`` as users of PyG open it: their masks, labels, models, optimisers and mistakes."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim import SGD, Adam, lr_scheduler
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    MLP,
+    GCNConv,
+    GraphSAGE,
+    SAGEConv,
+    SGConv,
+    SuperGATConv,
+    global_mean_pool,
+)
+from torch_geometric.nn import Sequential as PyGSequential
+from torch_geometric.utils import dropout_edge
+
+from drgcn import fit
+from drgcn.data import unite
+from drgcn.errors import DrgcnWarning, InputError
+from drgcn.streams import stream_key
+from drgcn.training import load_fit
+
+NODES, FEATURES, CLASSES = 60, 7, 3
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """A graph as a loader of Planetoid gives it."""
+    draw = torch.Generator().manual_seed(0)
+    y = torch.randint(CLASSES, (NODES,), generator=draw)
+    y[:CLASSES] = torch.arange(CLASSES)
+    centres = torch.randn(CLASSES, FEATURES, generator=draw)
+    x = centres[y] + 0.7 * torch.randn(NODES, FEATURES, generator=draw)
+    parts = torch.rand(NODES, generator=draw).argsort().argsort()
+    return Data(
+        x=x,
+        edge_index=torch.randint(NODES, (2, 4 * NODES), generator=draw),
+        y=y,
+        train_mask=parts < 25,
+        val_mask=(parts >= 25) & (parts < 40),
+        test_mask=parts >= 40,
+    )
+
+
+def gcn():
+    return GCN(FEATURES, 8, num_layers=2, out_channels=CLASSES)
+
+
+def changed(graph, **values):
+    made = graph.clone()
+    for name, value in values.items():
+        made[name] = value
+    return made
+
+
+def plain_loop(
+    make_model, data, seed, nodes, *, epochs=12, optimizer=Adam, call=None, loss_of=None
+):
+    """PyG's own way: one model, one optimiser, the best of all epochs by validation."""
+    torch.manual_seed(stream_key(seed, "initialisation"))
+    model = make_model()
+    call = call or (lambda model: model(data.x, data.edge_index))
+    loss_of = loss_of or F.cross_entropy
+    steps = optimizer(model.parameters(), lr=0.01, weight_decay=5e-4)
+    best, test, losses = -1.0, 0.0, []
+    for _ in range(epochs):
+        model.train()
+        steps.zero_grad()
+        loss = loss_of(call(model)[nodes["train"]], data.y[nodes["train"]])
+        loss.backward()
+        steps.step()
+        losses.append(float(loss.detach()))
+        model.eval()
+        right = call(model).argmax(-1) == data.y if data.y.dim() == 1 else None
+        if right is not None:
+            found = {part: float(right[nodes[part]].float().mean()) for part in ("val", "test")}
+            if found["val"] > best:
+                best, test = found["val"], found["test"]
+    return losses, best, test
+
+
+def check(result, loop, place=0):
+    losses, best, test = loop
+    assert result.curves["train_loss"][place].tolist() == pytest.approx(losses, rel=2e-3, abs=1e-4)
+    assert result.val_accuracy[place] == pytest.approx(best)
+    assert result.test_accuracy[place] == pytest.approx(test)
+
+
+def sets_of(graph):
+    return {part: graph[f"{part}_mask"].nonzero().flatten() for part in ("train", "val", "test")}
+
+
+# Masks
+
+
+def as_booleans(graph):
+    return graph, {}, sets_of(graph)
+
+
+def as_columns(graph):
+    """WebKB, Actor, HeterophilousGraphDataset: one column a split."""
+    masks = {
+        f"{part}_mask": torch.stack([graph[f"{part}_mask"].roll(shift) for shift in range(4)], 1)
+        for part in ("train", "val", "test")
+    }
+    rolled = {
+        p: m[:, 2].nonzero().flatten() for p, m in zip(sets_of(graph), masks.values(), strict=True)
+    }
+    return changed(graph, **masks), {"split": 2}, rolled
+
+
+def as_some_columns(graph):
+    """WikiCS: many splits to train and validate, one to test."""
+    made, _, rolled = as_columns(graph)
+    rest = ~(made.train_mask[:, 2] | made.val_mask[:, 2])
+    rolled["test"] = rest.nonzero().flatten()
+    return changed(made, test_mask=rest), {"split": 2}, rolled
+
+
+def as_one_column(graph):
+    masks = {f"{part}_mask": graph[f"{part}_mask"][:, None] for part in sets_of(graph)}
+    return changed(graph, **masks), {}, sets_of(graph)
+
+
+def as_indices(graph):
+    """OGB's node sets, in any order."""
+    sets = {part: index.flip(0) for part, index in sets_of(graph).items()}
+    return changed(graph, **{f"{p}_mask": i for p, i in sets.items()}), {}, sets
+
+
+def as_bytes(graph):
+    masks = {f"{p}_mask": graph[f"{p}_mask"].to(torch.uint8) for p in sets_of(graph)}
+    return changed(graph, **masks), {}, sets_of(graph)
+
+
+@pytest.mark.parametrize(
+    "form", [as_booleans, as_columns, as_some_columns, as_one_column, as_indices, as_bytes]
+)
+def test_masks_mean_what_they_mean_in_a_loop_of_pyg(graph, form):
+    data, options, nodes = form(graph)
+    result = fit(gcn, data, [1], epochs=12, **options)
+    check(result, plain_loop(gcn, graph, 1, nodes))
+
+
+@pytest.mark.parametrize(
+    ("masks", "options", "words"),
+    [
+        ({"val_mask": torch.zeros(NODES, dtype=torch.bool)}, {}, "val_mask to mark at least one"),
+        ({"test_mask": None}, {}, "no such mask"),
+        (
+            {"train_mask": torch.ones(NODES, 10, dtype=torch.bool)},
+            {},
+            "found 10 in data.train_mask",
+        ),
+        ({"train_mask": torch.ones(NODES, 10, dtype=torch.bool)}, {"split": 10}, "from 0 to 9"),
+        ({"train_mask": torch.tensor([0, 1, NODES])}, {}, "numbers outside"),
+        ({"train_mask": torch.tensor([-1, 1])}, {}, "numbers outside"),
+        ({"train_mask": torch.tensor([1, 1])}, {}, "some twice"),
+        ({"train_mask": torch.ones(NODES - 1, dtype=torch.bool)}, {}, "one entry per node"),
+        ({"train_mask": torch.rand(NODES)}, {}, "boolean"),
+        ({"train_mask": torch.ones(2, 3, 4, dtype=torch.bool)}, {}, "splits"),
+    ],
+)
+def test_masks_that_mean_nothing_are_refused(graph, masks, options, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, changed(graph, **masks), [0], epochs=1, **options)
+
+
+def test_parts_that_share_nodes_are_told(graph):
+    with pytest.warns(DrgcnWarning, match="in both data.train_mask and data.test_mask"):
+        fit(gcn, changed(graph, test_mask=graph.train_mask), [0], epochs=1)
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    "form",
+    [lambda y: y.to(torch.int32), lambda y: y[:, None], lambda y: y.to(torch.uint8)],
+    ids=["int32", "column", "uint8"],
+)
+def test_classes_of_any_type_and_shape_are_classes(graph, form):
+    result = fit(gcn, changed(graph, y=form(graph.y)), [1], epochs=12)
+    assert result.metric == "accuracy"
+    check(result, plain_loop(gcn, graph, 1, sets_of(graph)))
+
+
+def test_true_and_false_are_two_classes(graph):
+    result = fit(gcn, changed(graph, y=graph.y == 1), [1], epochs=12)
+    check(result, plain_loop(gcn, changed(graph, y=(graph.y == 1).long()), 1, sets_of(graph)))
+
+
+def test_classes_outside_the_parts_do_not_matter(graph):
+    y = graph.y.clone()
+    y[graph.test_mask.nonzero()[-1]] = -1
+    test = graph.test_mask.clone()
+    test[graph.test_mask.nonzero()[-1]] = False
+    data = changed(graph, y=y, test_mask=test)
+    check(fit(gcn, data, [1], epochs=12), plain_loop(gcn, data, 1, sets_of(data)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_tables_of_zeros_and_ones_are_several_labels(graph, dtype):
+    table = F.one_hot(graph.y, CLASSES)
+    table[:, 0] |= table[:, 1]
+    result = fit(gcn, changed(graph, y=table.to(dtype)), [1], epochs=4)
+    loop = plain_loop(
+        gcn,
+        changed(graph, y=table.float()),
+        1,
+        sets_of(graph),
+        epochs=4,
+        loss_of=F.binary_cross_entropy_with_logits,
+    )
+    assert result.metric == "micro-F1"
+    assert result.curves["train_loss"][0].tolist() == pytest.approx(loop[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_real_numbers_are_a_regression(graph, columns):
+    target = graph.x[:, : columns or 1] * 2 + 1
+    target = target[:, 0] if columns is None else target
+    make = partial(GCN, FEATURES, 8, num_layers=2, out_channels=columns or 1)
+    result = fit(make, changed(graph, y=target), [1], epochs=6)
+    table = changed(graph, y=target.view(NODES, -1))
+    losses, _, _ = plain_loop(make, table, 1, sets_of(graph), epochs=6, loss_of=F.mse_loss)
+    assert result.metric == "R2"
+    assert result.curves["train_loss"][0].tolist() == pytest.approx(losses, rel=1e-4)
+    assert result.val_accuracy[0] <= 1
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (lambda y: y.float(), "classes or measurements"),
+        (lambda y: y.float()[:, None] * 3, "classes or measurements"),
+        (lambda y: torch.stack([y, y + 4], 1), "zeros and ones"),
+        (lambda y: torch.where(y == 0, torch.nan, y + 0.5), "NaN"),
+        (lambda y: y - 1, "y < 0"),
+        (lambda y: y[:10], "one row per node"),
+        (lambda y: None, "labels in data.y"),
+        (lambda y: y[:, None, None], "nodes, labels"),
+        (lambda y: y + 1, "at least 4 outputs"),
+    ],
+)
+def test_labels_that_could_mean_two_things_or_nothing_are_refused(graph, y, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, changed(graph, y=y(graph.y)), [0], epochs=1)
+
+
+# Features, models, seeds, devices
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (lambda x: None, "features in data.x"),
+        (lambda x: torch.where(x == x[0, 0], torch.nan, x), "found 1 NaN"),
+        (lambda x: torch.where(x == x[0, 0], torch.inf, x), "found 1 NaN or infinite"),
+        (lambda x: x.double(), r"torch.float32, as the weights of GCN are; found torch.float64"),
+        (lambda x: x[:, :5], "60x5"),
+    ],
+)
+def test_features_that_cannot_be_used_are_refused_in_their_own_shape(graph, x, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, changed(graph, x=x(graph.x)), range(3), epochs=1)
+    assert fit(gcn, graph, [0], epochs=1).epochs_run == [1]  # the process is as good as before
+
+
+def test_double_models_train_on_double_features(graph):
+    result = fit(lambda: gcn().double(), changed(graph, x=graph.x.double()), [0], epochs=2)
+    assert result.models[0].convs[0].lin.weight.dtype == torch.float64
+
+
+class Tuple(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index), x
+
+
+class Pooled(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index).mean(0, keepdim=True)
+
+
+class Raising(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index, nonsense=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (Tuple, "returned tuple"),
+        (Pooled, r"scores \[nodes, classes\] of 60 nodes"),
+        (Raising, "Raising raised TypeError"),
+        (nn.Identity, "parameters to train"),
+        (lambda: None, "return a module"),
+        (lambda: GCN(FEATURES, 8, 2, out_channels=2), "at least 3 outputs"),
+    ],
+)
+def test_models_that_score_no_nodes_are_refused(graph, make, words):
+    with pytest.raises(InputError, match=words):
+        fit(make, graph, range(3), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(HeteroData(), "to_homogeneous"), ([Data()], "unite"), ("cora", "found str")],
+)
+def test_what_is_no_graph_is_refused(data, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, data, [0])
+
+
+def test_seeds_of_numpy_are_seeds(graph):
+    found = fit(gcn, graph, np.arange(2), epochs=2)
+    assert found.seeds == (0, 1)
+    assert all(type(seed) is int for seed in found.seeds)
+    for seeds in ([0.5], ["a"], [], [1, 1], 3, np.int64(3)):
+        with pytest.raises(InputError, match="seeds"):
+            fit(gcn, graph, seeds)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nonsense"])
+def test_devices_that_are_not_there_are_refused(graph, device):
+    with pytest.raises(InputError, match="device"):
+        fit(gcn, graph, [0], device=device)
+
+
+# What the model's arguments are
+
+
+def test_edge_weights_reach_models_that_take_them(graph):
+    weights = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1))
+    data = changed(graph, edge_weight=weights)
+    loop = plain_loop(
+        gcn, graph, 1, sets_of(graph), call=lambda m: m(graph.x, graph.edge_index, weights)
+    )
+    check(fit(gcn, data, [1], epochs=12), loop)
+
+
+def test_edge_features_do_not_reach_models_made_without(graph):
+    data = changed(graph, edge_attr=torch.rand(graph.num_edges, 2))
+    without = partial(GAT, FEATURES, 8, num_layers=1, out_channels=CLASSES)
+    check(fit(without, data, [1], epochs=12), plain_loop(without, graph, 1, sets_of(graph)))
+    made_for = partial(GAT, FEATURES, 8, num_layers=1, out_channels=CLASSES, edge_dim=2)
+    call = lambda m: m(data.x, data.edge_index, edge_attr=data.edge_attr)  # noqa: E731
+    check(
+        fit(made_for, data, [1], epochs=12),
+        plain_loop(made_for, graph, 1, sets_of(graph), call=call),
+    )
+
+
+class OfData(Tuple):
+    def forward(self, data):
+        return self.conv(data.x, data.edge_index)
+
+
+class OtherNames(Tuple):
+    def forward(self, features, adj):
+        return self.conv(features, adj)
+
+
+def test_models_of_one_argument_get_the_graph_and_others_features_and_edges(graph):
+    loop = plain_loop(OtherNames, graph, 1, sets_of(graph))
+    for make in (OfData, OtherNames):
+        check(fit(make, graph, [1], epochs=12), loop)
+
+
+def mlp():
+    return MLP([FEATURES, 8, CLASSES], norm=None)
+
+
+def test_a_network_without_edges_does_not_get_them_as_its_batch(graph):
+    loop = plain_loop(mlp, graph, 1, sets_of(graph), call=lambda m: m(graph.x))
+    check(fit(mlp, graph, [1], epochs=12), loop)
+
+
+def sequential():
+    steps = [(SAGEConv(FEATURES, 8), "x, edge_index -> x"), nn.ReLU(), nn.Linear(8, CLASSES)]
+    return PyGSequential("x, edge_index", steps)
+
+
+def test_a_sequential_of_pyg_is_trained(graph):
+    check(fit(sequential, graph, [1], epochs=12), plain_loop(sequential, graph, 1, sets_of(graph)))
+
+
+# What cannot be followed
+
+
+class EdgeDropping(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x, dropout_edge(edge_index, 0.2, training=self.training)[0])
+
+
+class Super(Tuple):
+    def __init__(self):
+        super().__init__()
+        self.conv = SuperGATConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+
+
+class NoisyInEvaluation(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x + 0.01 * torch.randn_like(x), edge_index)
+
+
+def jumping():
+    return GCN(FEATURES, 8, num_layers=2, out_channels=CLASSES, jk="lstm")
+
+
+def test_models_that_vmap_cannot_follow_train_one_after_the_other(graph, caplog):
+    for make, looped in ((EdgeDropping, True), (Super, False)):
+        alone = fit(make, graph, [1], epochs=3)
+        among = fit(make, graph, range(3), epochs=3)
+        assert ("one network after another" in caplog.text) is looped
+        for name, curves in alone.curves.items():
+            assert torch.equal(curves[0], among.curves[name][1])
+        caplog.clear()
+
+
+def test_lstm_jumping_knowledge_equals_a_loop(graph):
+    check(
+        fit(jumping, graph, [1], epochs=6), plain_loop(jumping, graph, 1, sets_of(graph), epochs=6)
+    )
+
+
+def test_random_numbers_in_evaluation_are_refused_by_reason(graph):
+    with pytest.raises(InputError, match="draw random numbers"):
+        fit(NoisyInEvaluation, graph, [0], epochs=2)
+    assert fit(gcn, graph, [0], epochs=1).epochs_run == [1]
+
+
+def test_a_cache_of_hidden_features_is_refused(graph):
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(FEATURES, 8), SGConv(8, CLASSES, cached=True)
+
+        def forward(self, x, edge_index):
+            return self.second(self.first(x), edge_index)
+
+    with pytest.raises(InputError, match="cached=True"):
+        fit(Cached, graph, [0, 1], epochs=2)
+
+
+def test_a_cache_of_the_graph_is_refused_where_parts_see_different_graphs(graph):
+    make = partial(GCN, FEATURES, 8, num_layers=2, out_channels=CLASSES, cached=True)
+    assert fit(make, graph, [0], epochs=2).epochs_run == [2]
+    with pytest.raises(InputError, match=r"found it in convs\.0"):
+        fit(make, graph, [0], epochs=2, inductive="train")
+
+
+# Optimisers and schedules
+
+
+class Normed(SGD):
+    """Scales by the norm of a whole tensor, and so would mix the seeds of a pass."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad /= parameter.grad.norm()
+        return super().step(closure)
+
+
+def test_options_of_an_optimiser_are_used(graph):
+    momentum = partial(SGD, momentum=0.9, nesterov=True)
+    result = fit(gcn, graph, [1], epochs=12, optimizer=momentum)
+    check(result, plain_loop(gcn, graph, 1, sets_of(graph), optimizer=momentum))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        (torch.optim.LBFGS, "LBFGS"),
+        (torch.optim.Adafactor, "Adafactor looks at whole tensors"),
+        (torch.optim.SparseAdam, "SparseAdam"),
+        (Normed, "Normed looks at whole tensors"),
+        (partial(SGD, momentum=-1), r"SGD\(momentum=-1\)"),
+    ],
+)
+def test_optimisers_that_would_mix_seeds_are_refused(graph, optimizer, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, graph, [0], epochs=1, optimizer=optimizer)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        partial(lr_scheduler.CosineAnnealingLR, T_max=8),
+        partial(lr_scheduler.StepLR, step_size=3, gamma=0.5),
+        lambda steps: lr_scheduler.LambdaLR(steps, lambda epoch: 1 / (1 + epoch)),
+    ],
+    ids=["cosine", "step", "lambda"],
+)
+def test_schedules_of_torch_are_those_of_a_loop(graph, schedule):
+    result = fit(gcn, graph, [1], epochs=8, schedule=schedule)
+
+    torch.manual_seed(stream_key(1, "initialisation"))
+    model = gcn()
+    steps = Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    scheduler = schedule(steps)
+    losses = []
+    for _ in range(8):
+        steps.zero_grad()
+        loss = F.cross_entropy(
+            model(graph.x, graph.edge_index)[graph.train_mask], graph.y[graph.train_mask]
+        )
+        loss.backward()
+        steps.step()
+        scheduler.step()
+        losses.append(float(loss.detach()))
+    assert result.curves["train_loss"][0].tolist() == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (lr_scheduler.ReduceLROnPlateau, "looks at results"),
+        (partial(lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=9), "momentum"),
+    ],
+)
+def test_schedules_of_more_than_the_epoch_are_refused(graph, schedule, words):
+    with pytest.raises(InputError, match=words):
+        fit(gcn, graph, [0], epochs=8, schedule=schedule)
+
+
+# Graphs of other collections
+
+
+def test_graphs_of_a_collection_are_joined_and_reach_models_by_their_batch(graph):
+    """Lists of graphs, as TUDataset and PPI give them, with labels on nodes."""
+
+    class Centred(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = SAGEConv(FEATURES, CLASSES)
+
+        def forward(self, x, edge_index, batch):
+            return self.conv(x - global_mean_pool(x, batch, 1)[batch], edge_index)
+
+    def piece(start):
+        nodes = torch.arange(start, start + 20)
+        return graph.subgraph(nodes)
+
+    pieces = [[piece(0)], [piece(20)], [piece(40)]]
+    for part in pieces:
+        for data in part:
+            for name in ("train_mask", "val_mask", "test_mask"):
+                del data[name]
+    result = fit(Centred, unite(*pieces), [1], epochs=3)
+    assert result.epochs_run == [3]
+
+
+# Results
+
+
+def test_summary_best_and_predictions(graph):
+    result = fit(gcn, graph, range(3), epochs=5)
+    text = result.summary()
+    mean = 100 * np.mean(result.test_accuracy)
+    assert f"{mean:.2f}" in text
+    assert "3 seeds" in text
+    best = result.best()
+    assert best.val_accuracy == [max(result.val_accuracy)]
+    unlabelled = Data(x=graph.x, edge_index=graph.edge_index)
+    found = result.predict(unlabelled)
+    chances = torch.stack([m(graph.x, graph.edge_index).softmax(-1) for m in result.models])
+    torch.testing.assert_close(found.mean, chances.mean(0))
+    torch.testing.assert_close(found.spread, chances.std(0, correction=0))
+    assert found.votes.sum(1).tolist() == [3] * NODES
+    assert torch.equal(found.classes, chances.mean(0).argmax(-1))
+    one = best.predict(unlabelled)
+    assert float(one.spread.abs().max()) == 0
+
+
+def test_results_are_saved_and_loaded(graph, tmp_path):
+    result = fit(gcn, graph, [3, 1], epochs=4)
+    again = load_fit(result.save(tmp_path / "fit"), gcn)
+    for name in ("seeds", "best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "metric"):
+        assert getattr(again, name) == getattr(result, name)
+    for name, curves in result.curves.items():
+        assert all(torch.equal(a, b) for a, b in zip(again.curves[name], curves, strict=True))
+    torch.testing.assert_close(again.predict(graph).mean, result.predict(graph).mean)
+    assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == [
+        "result.json",
+        "tensors.safetensors",
+    ]
+    with pytest.raises(InputError, match="does not exist yet"):
+        result.save(tmp_path / "fit")
+    with pytest.raises(InputError, match=r"found GraphSAGE"):
+        load_fit(tmp_path / "fit", lambda: GraphSAGE(FEATURES, 8, 2, out_channels=CLASSES))
+    with pytest.raises(InputError, match=r"FitResult\.save"):
+        load_fit(tmp_path / "nowhere", gcn)
