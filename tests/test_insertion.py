@@ -7,7 +7,7 @@ import torch
 from torch_geometric import nn as pyg
 
 import drgcn.nn
-from drgcn import insert_reweighting, reweighting_blocks
+from drgcn import DimensionalReweighting, StabilityTracker, insert_reweighting, reweighting_blocks
 from drgcn.errors import InputError
 
 D, CLASSES, NODES = 6, 3, 8
@@ -54,8 +54,12 @@ MODELS = {
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 
 
-def half(v):
-    return torch.full_like(v, 0.5)
+def unit(width):
+    return DimensionalReweighting(width, gate=torch.ones_like)
+
+
+def half(width):
+    return DimensionalReweighting(width, gate=lambda v: torch.full_like(v, 0.5))
 
 
 # What is inserted
@@ -69,7 +73,7 @@ def test_every_convolution_gets_one_block(make):
 @EVERY_MODEL
 def test_with_unit_gates_the_model_equals_the_original(make, x):
     model = make()
-    inserted = insert_reweighting(model, gate=torch.ones_like)
+    inserted = insert_reweighting(model, gate=unit)
     assert torch.equal(inserted(x, EDGES), model(x, EDGES))
 
 
@@ -155,7 +159,7 @@ def test_the_log_says_what_was_inserted(caplog):
 
 def test_a_single_convolution_is_a_model(x):
     conv = pyg.GCNConv(D, CLASSES)
-    assert torch.equal(insert_reweighting(conv, gate=half)(x, EDGES), conv(x * 0.5, EDGES))
+    assert torch.equal(insert_reweighting(conv, gate="constant")(x, EDGES), conv(x * 0.5, EDGES))
 
 
 def test_features_may_come_by_keyword(x):
@@ -182,7 +186,7 @@ def test_both_ends_of_one_kind_share_the_vector_of_the_sources(x):
 
 def test_targets_may_be_missing(x):
     conv = pyg.SAGEConv(D, CLASSES, root_weight=False)
-    inserted = insert_reweighting(conv, gate=half)
+    inserted = insert_reweighting(conv, gate="constant")
     size = (NODES, NODES)
     assert torch.equal(inserted((x, None), EDGES, size), conv((x * 0.5, None), EDGES, size))
 
@@ -200,7 +204,7 @@ def test_ends_of_different_widths_have_a_block_each(x):
 def test_options_reach_the_blocks_of_both_ends(x):
     conv = pyg.SAGEConv((D, 5), CLASSES)
     target = torch.randn(NODES, 5)
-    found = insert_reweighting(conv, gate=half)((x, target), EDGES)
+    found = insert_reweighting(conv, gate="constant")((x, target), EDGES)
     assert torch.equal(found, conv((x * 0.5, target * 0.5), EDGES))
 
 
@@ -215,7 +219,7 @@ def test_ends_of_unknown_widths_may_differ(x):
 @pytest.mark.parametrize("step", [pyg.APPNP(2, 0.1), pyg.LGConv()], ids=["APPNP", "LGConv"])
 def test_propagation_without_parameters_is_left_alone(step, x):
     layers = [(pyg.GCNConv(D, 4), "x, edge_index -> x"), (step, "x, edge_index -> x")]
-    inserted = insert_reweighting(pyg.Sequential("x, edge_index", layers), gate=half)
+    inserted = insert_reweighting(pyg.Sequential("x, edge_index", layers), gate="constant")
     assert len(reweighting_blocks(inserted)) == 1
     expected = step(layers[0][0](x * 0.5, EDGES), EDGES)
     assert torch.equal(inserted(x, EDGES), expected)
@@ -233,14 +237,14 @@ def test_blocks_of_a_plain_model_are_none():
 
 def test_a_second_insertion_does_not_reweight_twice(x):
     conv = pyg.GCNConv(D, CLASSES)
-    twice = insert_reweighting(insert_reweighting(conv, gate=half), gate=half)
+    twice = insert_reweighting(insert_reweighting(conv, gate="constant"), gate="constant")
     assert torch.equal(twice(x, EDGES), conv(x * 0.5, EDGES))
 
 
 def test_a_convolution_with_two_parents_is_reweighted_once_per_call(x):
     shared = pyg.GCNConv(D, D)
     parents = torch.nn.ModuleList([torch.nn.ModuleList([shared]), torch.nn.ModuleList([shared])])
-    inserted = insert_reweighting(parents, gate=half)
+    inserted = insert_reweighting(parents, gate="constant")
     assert torch.equal(inserted[0][0](x, EDGES), shared(x * 0.5, EDGES))
 
 
@@ -305,7 +309,7 @@ def test_hetero_conv_gets_one_block_per_node_type():
 @pytest.mark.parametrize("by_keyword", [False, True])
 def test_hetero_conv_reweights_every_node_type_once(by_keyword):
     conv = hetero_conv()
-    inserted = insert_reweighting(conv, gate=half)
+    inserted = insert_reweighting(conv, gate="constant")
     x, edges = hetero_inputs()
     found = inserted(x_dict=x, edge_index_dict=edges) if by_keyword else inserted(x, edges)
     expected = conv({t: v * 0.5 for t, v in x.items()}, edges)
@@ -372,7 +376,7 @@ def test_to_hetero_reweights_every_node_type_once():
     model = pyg.to_hetero(OneLayer(), METADATA)
     x, edges = hetero_inputs()
     model(x, edges)  # materialises the lazy weights
-    found = insert_reweighting(model, gate=half)(x, edges)
+    found = insert_reweighting(model, gate="constant")(x, edges)
     expected = model({t: v * 0.5 for t, v in x.items()}, edges)
     assert all(torch.equal(found[t], expected[t]) for t in TYPES)
 
@@ -381,7 +385,7 @@ def test_to_hetero_with_unit_gates_equals_the_original():
     model = pyg.to_hetero(TwoLayers(), METADATA)
     x, edges = hetero_inputs()
     expected = model(x, edges)
-    found = insert_reweighting(model, gate=torch.ones_like)(x, edges)
+    found = insert_reweighting(model, gate=unit)(x, edges)
     assert all(torch.equal(found[t], expected[t]) for t in TYPES)
 
 
@@ -389,7 +393,7 @@ def test_to_hetero_leaves_the_original_alone():
     model = pyg.to_hetero(TwoLayers(), METADATA)
     x, edges = hetero_inputs()
     before = model(x, edges)
-    insert_reweighting(model, gate=half)
+    insert_reweighting(model, gate="constant")
     assert reweighting_blocks(model) == {}
     assert all(torch.equal(model(x, edges)[t], before[t]) for t in TYPES)
 
@@ -457,10 +461,13 @@ def test_a_second_insertion_into_a_traced_model_changes_nothing():
     assert reweighting_blocks(insert_reweighting(once)).keys() == reweighting_blocks(once).keys()
 
 
-def test_a_convolution_with_widths_per_type_is_refused():
+def test_a_convolution_of_several_node_types_gets_one_block_per_type():
     conv = pyg.HGTConv({"author": 5, "paper": D}, 4, METADATA)
-    with pytest.raises(InputError, match="width per node type"):
-        insert_reweighting(conv)
+    x, edges = hetero_inputs()
+    inserted = insert_reweighting(conv)
+    assert [b.in_channels for b in reweighting_blocks(inserted).values()] == [5, D]
+    expected = conv({t: inserted.reweighting[t](v) for t, v in x.items()}, edges)
+    assert all(torch.equal(inserted(x, edges)[t], expected[t]) for t in TYPES)
 
 
 @pytest.mark.parametrize("name", ["GCN", "GAT", "MixHop", "ChebNet", "MLP", "LGCN", "GeniePath"])
@@ -490,7 +497,122 @@ def test_a_model_with_regularized_parameters_of_its_own_is_not_ours():
     assert len(reweighting_blocks(insert_reweighting(Theirs()))) == 2
 
 
-def test_inputs_that_are_no_features_pass_untouched():
-    conv = pyg.RGCNConv(NODES, 4, num_relations=1)
+# Which gates, and where
+
+
+@pytest.mark.parametrize("gate", ["static", "constant"])
+@EVERY_MODEL
+def test_controls_begin_as_one_half(make, gate, x):
+    model = make()
+    halved = insert_reweighting(model, gate=half)
+    assert torch.equal(insert_reweighting(model, gate=gate)(x, EDGES), halved(x, EDGES))
+
+
+def test_the_static_control_learns_one_number_per_dimension(x):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), gate="static")
+    model(x, EDGES).sum().backward()
+    logits = [block.logits for block in reweighting_blocks(model).values()]
+    assert [len(value) for value in logits] == [D, 4]
+    assert all(value.grad.abs().sum() > 0 for value in logits)
+
+
+def test_static_gates_of_unknown_width_survive_saving(x):
+    model = insert_reweighting(pyg.GCNConv(-1, CLASSES), gate="static")
+    assert "reweighting.logits" in model.state_dict()
+    model(x, EDGES)
+    torch.nn.init.normal_(model.reweighting.logits)
+    other = insert_reweighting(pyg.GCNConv(-1, CLASSES), gate="static")
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(x, EDGES), model(x, EDGES))
+
+
+def test_a_module_is_copied_to_every_place(x):
+    plain, norm = pyg.GCN(D, D, 2, D), torch.nn.LayerNorm(D)
+    inserted = insert_reweighting(plain, gate=norm)
+    first, second = reweighting_blocks(inserted).values()
+    assert first is not second
+    assert first is not norm
+    hidden = plain.convs[0](norm(x), EDGES).relu()
+    torch.testing.assert_close(inserted(x, EDGES), plain.convs[1](norm(hidden), EDGES))
+    inserted.reset_parameters()
+
+
+def test_a_function_makes_a_gate_of_each_width(x):
+    def gate(width):
+        return torch.nn.Sequential(torch.nn.LayerNorm(width), DimensionalReweighting(width))
+
+    inserted = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), gate=gate)
+    assert list(reweighting_blocks(inserted)) == ["convs.0.reweighting", "convs.1.reweighting"]
+    assert inserted(x, EDGES).shape == (NODES, CLASSES)
+
+
+@pytest.mark.parametrize("gate", ["softplus", 3, None, lambda width: width, torch.ones_like])
+def test_gates_that_are_none_are_refused(gate):
+    with pytest.raises(InputError, match="Expected gate"):
+        insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), gate=gate)
+
+
+def test_options_of_the_block_are_refused_with_other_gates():
+    with pytest.raises(InputError, match="bias"):
+        insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), gate="static", bias=False)
+
+
+@pytest.mark.parametrize("gate", ["static", "constant", unit, torch.nn.LayerNorm])
+def test_the_tracker_follows_gates_that_have_a_vector(gate, x):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), gate=gate, layers=[1])
+    model = insert_reweighting(model, layers=[0])
+    states = StabilityTracker(model).record(x, EDGES)
+    assert len(states) == (1 if gate is torch.nn.LayerNorm else 2)
+
+
+def test_gates_have_the_type_of_the_model():
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES).double())
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+
+
+@pytest.mark.parametrize("layers", [[1, 2], ["convs.1", 2], ["convs.2", "convs.1"]])
+def test_layers_are_chosen_by_number_or_name(layers):
+    blocks = reweighting_blocks(insert_reweighting(pyg.GCN(D, 4, 4, CLASSES), layers=layers))
+    assert list(blocks) == ["convs.1.reweighting", "convs.2.reweighting"]
+
+
+@pytest.mark.parametrize("layer", [0, "convs.0"])
+def test_one_layer_needs_no_list(layer):
+    blocks = reweighting_blocks(insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), layers=layer))
+    assert list(blocks) == ["convs.0.reweighting"]
+
+
+@pytest.mark.parametrize("layers", [[2], [-1], ["conv"], [0, "norms.0"], [True], []])
+def test_layers_that_are_not_there_are_refused_with_those_that_are(layers):
+    with pytest.raises(InputError, match=r"0 'convs.0', 1 'convs.1'"):
+        insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), layers=layers)
+
+
+def test_layers_of_heterogeneous_models_have_names_of_their_own():
+    traced = insert_reweighting(pyg.to_hetero(TwoLayers(), METADATA), layers="conv2")
+    assert sorted(reweighting_blocks(traced)) == [f"reweighting.conv2__{t}" for t in TYPES]
+    both = insert_reweighting(traced, gate="constant", layers="conv1")
+    assert len(reweighting_blocks(both)) == 4
+    listed = torch.nn.ModuleList([hetero_conv(), hetero_conv()])
+    assert len(reweighting_blocks(insert_reweighting(listed, layers=["1"]))) == 2
+
+
+def test_a_layer_that_has_a_gate_cannot_be_given_another(caplog):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), layers=[0])
+    with pytest.raises(InputError, match=r"'convs.0' cannot: it has a gate already"):
+        insert_reweighting(model, gate="static", layers=[0])
+    blocks = reweighting_blocks(insert_reweighting(model, gate="static")).values()
+    assert [type(block).__name__ for block in blocks] == ["DimensionalReweighting", "StaticGate"]
+    assert "no gate for convs.0 (GCNConv): it has a gate already" in caplog.messages
+
+
+# Gates that would not be trained
+
+
+def test_inputs_that_are_no_features_are_refused():
+    conv = torch.nn.ModuleDict({"first": pyg.RGCNConv(NODES, 4, num_relations=1)})
     kinds = torch.zeros(EDGES.size(1), dtype=torch.long)
-    assert torch.equal(insert_reweighting(conv)(None, EDGES, kinds), conv(None, EDGES, kinds))
+    inserted = insert_reweighting(conv)
+    for nothing in (None, torch.arange(NODES)):
+        with pytest.raises(InputError, match="gate of first; found"):
+            inserted["first"](nothing, EDGES, kinds)

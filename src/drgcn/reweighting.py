@@ -1,4 +1,4 @@
-"""The dimensional reweighting (Dr) block: one gate per feature dimension, shared by all nodes."""
+"""The dimensional reweighting (Dr) block, one gate per feature dimension, and its controls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,57 @@ _MOST_FUSED_WEIGHTS = 2**15
 _WIDEST_FUSED_ROW = 1024
 
 
-class DimensionalReweighting(torch.nn.Module):
+class Gate(torch.nn.Module):
+    """Base of gates: one factor per feature dimension, shared by all nodes of a graph.
+
+    A gate made for :obj:`-1` dimensions takes their number from the first input.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Multiply every feature dimension by its factor.
+
+        Args:
+            x (Tensor): Node features, dense or sparse.
+            weight (Tensor, optional): Node weights :math:`w_v`, normalised to sum to
+                one (per graph). (default: uniform)
+            batch (Tensor, optional): Graph of each node; every graph then has its own
+                :math:`\mathbf{s}`. (default: one graph)
+            batch_size (int, optional): Number of graphs. (default: inferred)
+        """
+        return scale_columns(x, self.vector(x, weight, batch, batch_size), batch)
+
+    def vector(
+        self,
+        x: Tensor,
+        weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Return the vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
+        s = self.from_mean(weighted_mean(x, weight, batch, batch_size))
+        return s.to(x.dtype) if x.is_floating_point() else s
+
+    def from_mean(self, mean: Tensor) -> Tensor:
+        r"""Return the vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` computed before."""
+        raise NotImplementedError
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        if not any(is_lazy(parameter) for parameter in self.parameters(recurse=False)):
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            return
+        for name, parameter in self.named_parameters(recurse=False):
+            destination[prefix + name] = parameter  # without a shape there is nothing to detach
+
+
+class DimensionalReweighting(Gate):
     r"""The dimensional reweighting block from `"Dimensional Reweighting Graph
     Convolutional Networks" <https://arxiv.org/abs/1907.02237>`_.
 
@@ -119,36 +169,6 @@ class DimensionalReweighting(torch.nn.Module):
         zeros(self.squeeze_bias)
         zeros(self.excite_bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Multiply every feature dimension by its learnt weight.
-
-        Args:
-            x (Tensor): Node features, dense or sparse.
-            weight (Tensor, optional): Node weights :math:`w_v`, normalised to sum to
-                one (per graph). (default: uniform)
-            batch (Tensor, optional): Graph of each node; every graph then has its own
-                :math:`\mathbf{s}`. (default: one graph)
-            batch_size (int, optional): Number of graphs. (default: inferred)
-        """
-        return scale_columns(x, self.vector(x, weight, batch, batch_size), batch)
-
-    def vector(
-        self,
-        x: Tensor,
-        weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Return the vector :math:`\mathbf{s}`: ``[d]``, or ``[graphs, d]`` with ``batch``."""
-        s = self.from_mean(weighted_mean(x, weight, batch, batch_size))
-        return s.to(x.dtype) if x.is_floating_point() else s
-
     def from_mean(self, mean: Tensor) -> Tensor:
         r"""Return the vector :math:`\mathbf{s}` of a mean :math:`\mathbf{r}` computed before."""
         if self.in_channels == -1:
@@ -194,20 +214,69 @@ class DimensionalReweighting(torch.nn.Module):
             parameter.materialize(shapes[name])
         self.reset_parameters()
 
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        if self.in_channels != -1:
-            super()._save_to_state_dict(destination, prefix, keep_vars)
-            return
-        for name, parameter in self.named_parameters(recurse=False):
-            destination[prefix + name] = parameter  # without a shape there is nothing to detach
-
     def _load_lazy(self, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
         stored = state.get(f"{prefix}squeeze_weight")
         if self.in_channels == -1 and stored is not None and not is_lazy(stored):
             self.hidden_channels = stored.size(0)
             self._materialize(stored.size(1))
+
+
+class StaticGate(Gate):
+    """A control of the Dr block: a learnable gate ``s = sigmoid(logits)`` that sees no data.
+
+    A sigmoid gate halves its input at the start of training, which changes the effective step
+    size. This gate and :class:`ConstantGate` do the same without the block, and are compared with
+    it wherever a gain is claimed.
+    """
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.logits: Parameter
+        if in_channels == -1:
+            self.logits = UninitializedParameter()  # type: ignore[assignment]
+            self._register_load_state_dict_pre_hook(self._load_lazy)
+        else:
+            self.logits = Parameter(torch.empty(in_channels))
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the module."""
+        if not is_lazy(self.logits):
+            torch.nn.init.zeros_(self.logits)
+
+    def from_mean(self, mean: Tensor) -> Tensor:
+        """Return the gate, which does not depend on the mean."""
+        self._materialize(mean.size(-1))
+        return torch.sigmoid(self.logits).to(mean.dtype).expand_as(mean)
+
+    def _materialize(self, in_channels: int) -> None:
+        if isinstance(self.logits, UninitializedParameter):
+            self.logits.materialize((in_channels,))
+            self.reset_parameters()
+
+    def _load_lazy(self, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+        stored = state.get(f"{prefix}logits")
+        if stored is not None and not is_lazy(stored):
+            self._materialize(stored.numel())
+
+
+class ConstantGate(Gate):
+    """A control of the Dr block: one half for every feature dimension, a smaller step alone."""
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+
+    def from_mean(self, mean: Tensor) -> Tensor:
+        """Return the gate, which does not depend on the mean."""
+        return torch.full_like(mean, 0.5)
+
+
+GATES: dict[str, type[DimensionalReweighting] | type[StaticGate] | type[ConstantGate]] = {
+    "dr": DimensionalReweighting,
+    "static": StaticGate,
+    "constant": ConstantGate,
+}
 
 
 def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch_geometric.data import Data
 from drgcn.data import load, unite
 from drgcn.insertion import insert_reweighting
 from drgcn.nn import ASGCN, GAT, GCN, LGCN, MLP, ChebNet, FastGCN, GeniePath, GraphSAGE, MixHop
+from drgcn.reweighting import DimensionalReweighting
 from drgcn.training import BestValidation, Patience, RisingLoss, StepwiseDecay
 
 GATES = (None, "dr", "static", "constant")
@@ -156,9 +158,9 @@ def _of_pyg() -> dict[str, Case]:
 
         found[f"{kind.__name__}, plain"] = Case(plain)
         found[f"{kind.__name__}, dr"] = Case(lambda make=plain: insert_reweighting(make()))
-    options = {"hidden_channels": 3, "act": "relu", "gate": "softplus"}
+    gate = partial(DimensionalReweighting, hidden_channels=3, act="relu", gate="softplus")
     found["GCN, dr with options"] = Case(
-        lambda: insert_reweighting(pyg.GCN(12, 6, num_layers=2, out_channels=3), **options)
+        lambda: insert_reweighting(pyg.GCN(12, 6, num_layers=2, out_channels=3), gate=gate)
     )
     return found
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from drgcn.nn import SparseMatrix
-from drgcn.nn.base import ConstantGate, LayerInput, StaticGate
+from drgcn.nn.base import LayerInput
+from drgcn.reweighting import ConstantGate, StaticGate
 
 from .matrices import random_matrix
 

@@ -39,18 +39,20 @@ def test_recording_leaves_the_model_as_it_was(data):
     model = insert_reweighting(pyg.GCN(FEATURES, 8, num_layers=2, out_channels=CLASSES))
     model.convs[1].eval()
     modes = [module.training for module in model.modules()]
+    hooks = [len(module._forward_hooks) for module in model.modules()]
     StabilityTracker(model).record(data.x, data.edge_index)
     assert [module.training for module in model.modules()] == modes
-    assert not any(module._forward_hooks for module in model.modules())
+    assert [len(module._forward_hooks) for module in model.modules()] == hooks
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_hooks_go_even_if_the_model_fails(data):
     model = insert_reweighting(pyg.GCN(FEATURES, 8, num_layers=2, out_channels=CLASSES))
+    hooks = [len(module._forward_hooks) for module in model.modules()]
     tracker = StabilityTracker(model)
     with pytest.raises(ValueError, match="feature dimensions"):
         tracker.record(data.x[:, :3], data.edge_index)
-    assert not any(module._forward_hooks for module in model.modules())
+    assert [len(module._forward_hooks) for module in model.modules()] == hooks
     assert (model.training, tracker.history, tracker.epochs) == (True, [], 0)
 
 

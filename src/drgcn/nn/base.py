@@ -15,7 +15,7 @@ from torch_geometric.nn import PairNorm
 
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix, spmm
-from drgcn.reweighting import DimensionalReweighting, fold, weighted_mean
+from drgcn.reweighting import GATES, fold, weighted_mean
 
 Features = Tensor | SparseMatrix
 
@@ -236,13 +236,8 @@ class LayerInput(torch.nn.Module):
             "graph": GraphNorm,
             "pair": lambda _: PairNorm(),
         }
-        gates: dict[str, Callable[[int], DimensionalReweighting | StaticGate | ConstantGate]] = {
-            "dr": DimensionalReweighting,
-            "static": StaticGate,
-            "constant": ConstantGate,
-        }
         self.norm = norms[norm](in_channels) if norm else None
-        self.gate = gates[reweight](in_channels) if reweight else None
+        self.gate = GATES[reweight](in_channels) if reweight else None
 
     def forward(
         self,
@@ -289,40 +284,6 @@ class LayerInput(torch.nn.Module):
 def _check(argument: str, value: str | None, allowed: tuple[str, ...]) -> None:
     if value is not None and value not in allowed:
         raise ValueError(f"Expected {argument} to be one of {allowed} or None; found {value!r}.")
-
-
-class StaticGate(torch.nn.Module):
-    """A control of the Dr block: a learnable gate ``s = sigmoid(logits)`` that sees no data.
-
-    A sigmoid gate halves its input at the start of training, which changes the effective step
-    size. This gate and :class:`ConstantGate` do the same without the block, and are compared with
-    it wherever a gain is claimed.
-    """
-
-    def __init__(self, in_channels: int) -> None:
-        super().__init__()
-        self.logits = torch.nn.Parameter(torch.empty(in_channels))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Reset all learnable parameters of the module."""
-        torch.nn.init.zeros_(self.logits)
-
-    def from_mean(self, mean: Tensor) -> Tensor:
-        """Return the gate, which does not depend on the mean."""
-        return torch.sigmoid(self.logits).to(mean.dtype).expand_as(mean)
-
-
-class ConstantGate(torch.nn.Module):
-    """A control of the Dr block: one half for every feature dimension, a smaller step alone."""
-
-    def __init__(self, in_channels: int) -> None:
-        super().__init__()
-        self.in_channels = in_channels
-
-    def from_mean(self, mean: Tensor) -> Tensor:
-        """Return the gate, which does not depend on the mean."""
-        return torch.full_like(mean, 0.5)
 
 
 class GraphNorm(torch_geometric.nn.GraphNorm):

@@ -63,7 +63,8 @@ class StabilityTracker:
         own = {name: m for name, m in model.named_modules() if isinstance(m, LayerInput)}
         gated = {name: m for name, m in own.items() if m.gate is not None}
         inside = {f"{name}.gate" for name in gated}
-        free = {n: block for n, block in reweighting_blocks(model).items() if n not in inside}
+        blocks = reweighting_blocks(model).items()  # those of a user's own kind may have no vector
+        free = {n: block for n, block in blocks if n not in inside and hasattr(block, "vector")}
         self.model = model
         self.blocks: dict[str, torch.nn.Module] = {**gated, **free}
         self.history: list[BlockState] = []

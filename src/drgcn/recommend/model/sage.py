@@ -14,7 +14,7 @@ CUDA graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -25,7 +25,6 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.errors import InputError
-from drgcn.nn.base import ConstantGate, StaticGate
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.model.encoder import (
     AttributeEncoder,
@@ -35,16 +34,10 @@ from drgcn.recommend.model.encoder import (
 )
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.sampling import ClickTree, Side, other
-from drgcn.reweighting import DimensionalReweighting, fold
+from drgcn.reweighting import GATES, DimensionalReweighting, fold
 
 _SIDES: tuple[Side, Side] = ("user", "item")
 GateName = Literal["dr", "static", "constant"]
-AnyGate = DimensionalReweighting | StaticGate | ConstantGate
-_GATES: dict[str, Callable[[int], AnyGate]] = {
-    "dr": DimensionalReweighting,
-    "static": StaticGate,
-    "constant": ConstantGate,
-}
 _PARTS = 256
 
 
@@ -252,7 +245,7 @@ class SAGELayer(torch.nn.Module):
             self.neighbor[side] = torch.nn.Parameter(torch.empty(out_channels, across))
             self.bias[side] = torch.nn.Parameter(torch.empty(out_channels))
             if gate is not None:
-                self.gates[side] = _GATES[gate](width)
+                self.gates[side] = GATES[gate](width)
             # What the gate has seen of the whole graph, for use after training.
             self.register_buffer(f"mean_{side}", torch.zeros(width))
         self.reset_parameters()
