@@ -152,10 +152,26 @@ def test_data_info_tells_what_is_inside(call, own_data):
     assert (facts["nodes"], facts["edges"], facts["classes"]) == (60, 60, 2)
 
 
-def test_data_verify_reports_missing_files_with_code_1(call):
-    code, out, _ = call("data", "verify", "cora")
+def test_data_verify_reports_missing_files_with_code_1(call, tmp_path):
+    code, out, _ = call("data", "verify", "cora", "--data-root", str(tmp_path))
     assert code == 1
     assert "missing" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "verify", "cora"),
+        ("train", "cora", "--offline"),
+        ("audit", "cora", "--offline"),
+        ("stability", "cora", "--offline"),
+    ],
+)
+def test_reading_from_a_data_root_that_is_not_there_makes_nothing(call, tmp_path, words):
+    code, _, error = call(*words)
+    assert code == 2
+    assert f"Expected a folder of datasets at {tmp_path / 'no-data'}; found none." in error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_report_reads_records_alone(call, tmp_path):
