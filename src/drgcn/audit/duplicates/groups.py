@@ -65,7 +65,7 @@ class DuplicateGroups:
 
     @property
     def comparable(self) -> bool:
-        """Whether features tell nodes apart, so that being alike means something.
+        """True if features tell nodes apart, so that being alike means something.
 
         They do not if all nodes with features have the same ones, if a row stands for ten nodes
         or more on average, or if features only number the nodes.
