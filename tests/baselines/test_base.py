@@ -91,6 +91,13 @@ def test_edges_are_undirected_without_loops_and_repeats():
     assert np.array_equal(SeenGraph.of(data).adjacency.toarray(), whole)
 
 
+def test_weights_of_edges_are_said_not_to_be_used():
+    data = blocks()
+    data.edge_weight = torch.full((data.num_edges,), 2.0)
+    with pytest.warns(DrgcnWarning, match="baselines take no edge weights"):
+        SeenGraph.of(data)
+
+
 def broken(**changes):
     data = blocks()
     for name, value in changes.items():

@@ -9,10 +9,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch_geometric.nn import GCNConv
 from typer.testing import CliRunner
 
 import drgcn.cli
+from drgcn.data import load
 from drgcn.errors import DrgcnError
+from drgcn.nn import GCN
+from drgcn.streams import stream_key
 from drgcn.studies.experiment import recipe
 
 from ..training.graphs import several
@@ -152,10 +156,76 @@ def test_data_info_tells_what_is_inside(call, own_data):
     assert (facts["nodes"], facts["edges"], facts["classes"]) == (60, 60, 2)
 
 
-def test_data_verify_reports_missing_files_with_code_1(call):
-    code, out, _ = call("data", "verify", "cora")
+@pytest.fixture
+def weighted_data(own_data):
+    edges = [f"n{i},n{(i + 2) % 60},{1 + i % 7}" for i in range(60)]
+    (own_data / "edges.csv").write_text("\n".join(["source,target,weight", *edges]) + "\n")
+    return own_data
+
+
+def test_training_on_weighted_edges_equals_a_plain_loop_of_pyg(call, weighted_data, tmp_path):
+    settings = ("--epochs", "5", "--hidden", "4", "--dropout", "0", "--reweight", "none")
+    assert call("train", str(weighted_data), "--seeds", "1", *settings)[0] == 0
+    (record,) = (json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*.json"))
+    lines = [line.split(",") for line in (weighted_data / "edges.csv").read_text().split()[1:]]
+    edges = torch.tensor([[int(end[1:]) for end in line[:2]] for line in lines]).T
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    weight = torch.tensor([float(line[2]) for line in lines]).repeat(2)
+    data = load(weighted_data)
+
+    torch.manual_seed(stream_key(0, "initialisation"))
+    start = GCN(2, 4, 2, dropout=0.0)
+    layers = [GCNConv(2, 4, bias=False), GCNConv(4, 2, bias=False)]
+    for layer, own in zip(layers, start.convs, strict=True):
+        layer.lin.weight.data = own.weight.detach().T.clone()
+    optimizer = torch.optim.Adam(
+        [
+            {"params": layers[0].parameters(), "weight_decay": 5e-4},
+            {"params": layers[1].parameters()},
+        ],
+        lr=0.01,
+    )
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        out = layers[1](layers[0](data.x, edges, weight).relu(), edges, weight)
+        loss = torch.nn.functional.cross_entropy(out[data.train_mask], data.y[data.train_mask])
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert record["curve_epochs"] == [1, 2, 5]
+    found = record["seeds"]["0"]["curve_train_loss"]
+    assert found == pytest.approx([losses[0], losses[1], losses[4]], abs=1e-4)
+    assert record["data"]["options"] == {"edge_weight": True}
+
+
+def test_weights_that_a_part_of_the_graph_would_lose_are_refused(call, weighted_data, tmp_path):
+    code, _, error = call("train", str(weighted_data), "--inductive", "train", "--epochs", "1")
+    assert code == 2
+    assert "--inductive none" in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_data_verify_reports_missing_files_with_code_1(call, tmp_path):
+    code, out, _ = call("data", "verify", "cora", "--data-root", str(tmp_path))
     assert code == 1
     assert "missing" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "verify", "cora"),
+        ("train", "cora", "--offline"),
+        ("audit", "cora", "--offline"),
+        ("stability", "cora", "--offline"),
+    ],
+)
+def test_reading_from_a_data_root_that_is_not_there_makes_nothing(call, tmp_path, words):
+    code, _, error = call(*words)
+    assert code == 2
+    assert f"Expected a folder of datasets at {tmp_path / 'no-data'}; found none." in error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_report_reads_records_alone(call, tmp_path):

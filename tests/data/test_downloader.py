@@ -151,6 +151,36 @@ def test_without_pooch_the_link_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         download("toy", tmp_path, base_url="http://h")
 
 
+@pytest.mark.usefixtures("toy")
+def test_a_failed_download_makes_no_folder(mirror: Any, tmp_path: Path) -> None:
+    root, fetched = tmp_path / "new" / "root", tmp_path / "mirror" / "toy" / "a.bin"
+    fetched.unlink()
+    with pytest.raises(MissingDataError, match="could not be fetched"):
+        download("toy", root, base_url=_url(mirror))
+    fetched.write_bytes(b"<html>not found</html>")
+    with pytest.raises(InputError, match="SHA-256 differs"):
+        download("toy", root, base_url=_url(mirror))
+    assert not root.parent.exists()
+
+
+@pytest.mark.parametrize(("make", "found"), [(False, "none"), (True, "a file")])
+def test_a_data_root_that_is_no_folder_is_named_and_not_made(
+    tmp_path: Path, make: bool, found: str
+) -> None:
+    root = tmp_path / "root"
+    if make:
+        root.touch()
+    words = f"Expected a folder of datasets at {root}; found {found}"
+    with pytest.raises(MissingDataError, match=f"{words}.*ind.cora.allx"):
+        load("cora", root, offline=True)
+    with pytest.raises(MissingDataError, match=words):
+        load("coauthor-cs", root)
+    with pytest.raises(MissingDataError, match=words):
+        verify("cora", root)
+    assert verify("wine", root) == []
+    assert root.exists() is make
+
+
 def test_sets_without_files_need_no_download(tmp_path: Path) -> None:
     assert download("wine", tmp_path) == []
     assert verify("wine", tmp_path) == []

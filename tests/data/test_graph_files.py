@@ -14,7 +14,16 @@ from torch_geometric.data import Data
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
 
-from .graphs import WORDS, as_data, small, write_npz, write_pt, write_pt_dict, write_sparse_npz
+from .graphs import (
+    WORDS,
+    as_data,
+    small,
+    write_csv,
+    write_npz,
+    write_pt,
+    write_pt_dict,
+    write_sparse_npz,
+)
 
 # .npz files
 
@@ -33,10 +42,14 @@ def _csr(prefix: str, matrix: Any) -> dict[str, np.ndarray]:
     }
 
 
+def _adjacency() -> Any:
+    matrix = np.zeros((12, 12), dtype=np.float32)
+    matrix[tuple(GRAPH.pairs)] = 1
+    return matrix
+
+
 def _benchmark() -> dict[str, Any]:
-    weights = np.ones(GRAPH.pairs.shape[1])
-    adjacency = sparse.coo_array((weights, GRAPH.pairs), shape=(12, 12))
-    return _csr("adj_", adjacency) | _csr("attr_", GRAPH.x) | {"labels": GRAPH.y}
+    return _csr("adj_", _adjacency()) | _csr("attr_", GRAPH.x) | {"labels": GRAPH.y}
 
 
 def _heterophilous() -> dict[str, Any]:
@@ -112,7 +125,7 @@ NAN[3, 1], HUGE[4, 2] = np.nan, 1e300
 OVERLAP = GRAPH.masks | {"val_mask": (GRAPH.part == 2) | (GRAPH.part == 1)}
 
 NPZ_MISTAKES = {
-    "no x": (_with(x=None), "must hold x and edge_index, but it holds edge_index, y"),
+    "no x": (_with(x=None), "expected the arrays x and edge_index.* found edge_index, y"),
     "no edges": (_with(edge_index=None), "has no array 'edge_index'"),
     "x is a vector": (_with(x=GRAPH.x[:, 0]), "features must be a matrix"),
     "x has no columns": (_with(x=GRAPH.x[:, :0]), "needs nodes and features"),
@@ -150,10 +163,66 @@ def test_each_mistake_in_arrays_is_one_clear_sentence(tmp_path: Path, mistake: s
     assert "\n" not in str(caught.value)
 
 
-def test_pickled_objects_are_refused(tmp_path: Path) -> None:
+def test_features_that_are_pickled_objects_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", **_with(x=np.array([{}, []], dtype=object)))
-    with pytest.raises(InputError, match="pickled Python objects, which are never opened"):
+    with pytest.raises(InputError, match=r"features must be a matrix"):
         load(tmp_path / "g.npz")
+
+
+def _pickled_matrices() -> dict[str, Any]:
+    """The graph as matrices inside object arrays, as several collections publish theirs."""
+    matrices = {"adj_matrix": _adjacency(), "node_attr": GRAPH.x}
+    return {
+        key: np.array(sparse.csr_matrix(matrix), dtype=object) for key, matrix in matrices.items()
+    } | {"node_label": GRAPH.y}
+
+
+@pytest.mark.parametrize("layout", ["parts", "matrices"])
+def test_pickled_gnn_benchmark_files_are_read_without_unpickling(
+    tmp_path: Path, layout: str
+) -> None:
+    np.savez(tmp_path / "plain.npz", **_benchmark())
+    arrays = _benchmark() if layout == "parts" else _pickled_matrices()
+    names = np.array([f"node {number}" for number in range(12)], dtype=object)
+    extra = {"node_names": names, "metadata": np.array({"from": "here"}, dtype=object)}
+    np.savez(tmp_path / "pickled.npz", **arrays, **extra)
+    plain, pickled = load(tmp_path / "plain.npz"), load(tmp_path / "pickled.npz")
+    assert pickled.dataset.content_hash == plain.dataset.content_hash
+
+
+def test_pickled_labels_are_words_or_numbers(tmp_path: Path) -> None:
+    words = np.array(["pine", "oak", "elm"], dtype=object)[GRAPH.y]
+    np.savez(tmp_path / "g.npz", **(_benchmark() | {"labels": words}))
+    assert load(tmp_path / "g.npz").dataset.class_names == ("elm", "oak", "pine")
+    np.savez(tmp_path / "g.npz", **(_benchmark() | {"labels": GRAPH.y.astype(object)}))
+    assert load(tmp_path / "g.npz").y.tolist() == GRAPH.y.tolist()
+
+
+def test_hostile_members_of_archives_run_nothing_and_are_left_out(tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "mark"),)
+
+    hostile = np.array([Hostile()], dtype=object)
+    np.savez(tmp_path / "g.npz", **_benchmark(), metadata=hostile)
+    with pytest.warns(DrgcnWarning, match=r"'metadata' is left out: it asks for \w+.mkdir"):
+        load(tmp_path / "g.npz")
+    np.savez(tmp_path / "g.npz", **_with(x=hostile))
+    with (
+        pytest.warns(DrgcnWarning, match="'x' is left out"),
+        pytest.raises(InputError, match="expected the arrays x and edge_index"),
+    ):
+        load(tmp_path / "g.npz")
+    assert not (tmp_path / "mark").exists()
+
+
+def test_entries_of_an_adjacency_are_no_weights_and_this_is_said(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", **_benchmark())
+    plain = load(tmp_path / "g.npz")
+    np.savez(tmp_path / "g.npz", **(_benchmark() | _csr("adj_", 2 * _adjacency())))
+    with pytest.warns(DrgcnWarning, match="not 1 are taken for 1") as caught:
+        assert load(tmp_path / "g.npz").dataset.content_hash == plain.dataset.content_hash
+    assert caught[0].filename == __file__
 
 
 def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
@@ -270,6 +339,24 @@ def test_columns_of_masks_are_numbered_splits(tmp_path: Path) -> None:
     assert load(tmp_path / "g.pt").dataset.split == "0"
     second = load(tmp_path / "g.pt", split="1")
     assert torch.equal(second.train_mask, as_data(GRAPH).train_mask.roll(1))
+    arrays = {key: value.numpy() for key, value in data.to_dict().items()}
+    np.savez(tmp_path / "g.npz", **arrays)
+    assert load(tmp_path / "g.npz", split="1").dataset.content_hash == second.dataset.content_hash
+
+
+def test_a_part_that_splits_share_needs_no_columns(tmp_path: Path) -> None:
+    data = as_data(GRAPH)
+    for key in ("train_mask", "val_mask"):
+        data[key] = torch.stack([data[key], data[key]], dim=1)
+    data.train_mask[0, 1] = False
+    torch.save(data, tmp_path / "g.pt")
+    first, second = (load(tmp_path / "g.pt", split=name) for name in "01")
+    assert first.dataset.train == second.dataset.train + 1
+    assert torch.equal(first.test_mask, second.test_mask)
+    data.val_mask = data.val_mask[:, :1].repeat(1, 3)
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.raises(InputError, match="the same number of splits"):
+        load(tmp_path / "g.pt")
 
 
 class _Hostile:
@@ -347,12 +434,77 @@ def test_several_labels_a_node_are_read_from_a_saved_graph(tmp_path: Path) -> No
         load(tmp_path / "g.pt", split="random")
 
 
-def test_what_belongs_to_edges_is_not_dropped_in_silence(tmp_path: Path) -> None:
+def _symmetric_weights() -> np.ndarray:
+    """A weight for each listed edge, the same in both directions."""
+    return (np.minimum(*GRAPH.pairs) + 13 * np.maximum(*GRAPH.pairs)).astype(np.float32)
+
+
+def test_weights_of_edges_are_the_same_in_every_form(tmp_path: Path) -> None:
+    weight, tables = _symmetric_weights(), write_csv(tmp_path / "csv", GRAPH)
+    ends = [f"n{a},n{b},{w!r}" for (a, b), w in zip(GRAPH.pairs.T, weight.tolist(), strict=True)]
+    (tables / "edges.csv").write_text("\n".join(["source,target,weight", *ends, ""]))
+    np.savez(tmp_path / "g.npz", **PLAIN, **GRAPH.masks, edge_weight=weight)
     data = as_data(GRAPH)
-    data.edge_weight = data.edge_attr = torch.ones(data.num_edges)
+    data.edge_weight = torch.from_numpy(weight)
     torch.save(data, tmp_path / "g.pt")
-    with pytest.warns(DrgcnWarning, match=r"g\.pt: edge_weight and edge_attr are not used"):
-        load(tmp_path / "g.pt")
+    found = [load(path) for path in (tables, tmp_path / "g.npz", tmp_path / "g.pt")]
+    assert len({one.dataset.content_hash for one in found}) == 1
+    source, target = found[0].edge_index.numpy()
+    expected = np.minimum(source, target) + 13 * np.maximum(source, target)
+    assert found[0].edge_weight.tolist() == expected.tolist()
+    torch.save(found[0], tmp_path / "again.pt")
+    assert load(tmp_path / "again.pt").dataset.content_hash == found[0].dataset.content_hash
+
+
+@pytest.mark.parametrize("form", ["npz", "pt"])
+def test_a_single_number_an_edge_is_a_weight_and_several_are_not(
+    tmp_path: Path, form: str
+) -> None:
+    weight, path = _symmetric_weights(), tmp_path / f"g.{form}"
+
+    def save(**more: np.ndarray) -> None:
+        if form == "npz":
+            np.savez(path, **PLAIN, **GRAPH.masks, **more)
+        else:
+            torch.save(
+                as_data(GRAPH).update({k: torch.from_numpy(v) for k, v in more.items()}), path
+            )
+
+    save(edge_attr=weight[:, None])
+    with pytest.warns(DrgcnWarning, match="edge_attr, one number .* taken for edge w") as caught:
+        data = load(path)
+    assert caught[0].filename == __file__
+    assert data.edge_weight.max() == weight.max()
+    save(edge_attr=np.stack([weight, weight], axis=1))
+    with pytest.warns(DrgcnWarning, match="edge_attr is not used"):
+        assert "edge_weight" not in load(path)
+    save(edge_attr=weight, edge_weight=np.ones_like(weight))
+    with pytest.warns(DrgcnWarning, match="edge_attr is not used"):
+        assert "edge_weight" not in load(path)
+    save(edge_weight=weight[1:])
+    with pytest.raises(InputError, match=r"weight of each of the 24 edges; found .*23"):
+        load(path)
+
+
+@pytest.mark.parametrize("form", ["npz", "pt"])
+def test_what_is_not_read_is_named(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"g.{form}"
+    more = {"pos": GRAPH.x, "labels": GRAPH.y}
+    arrays = {key: value for key, value in PLAIN.items() if key != "y"}
+
+    def save(**arrays: np.ndarray) -> None:
+        if form == "npz":
+            np.savez(path, **arrays)
+        else:
+            torch.save({key: torch.from_numpy(value) for key, value in arrays.items()}, path)
+
+    save(**PLAIN, **more)
+    with pytest.warns(DrgcnWarning, match="pos, labels are not used") as caught:
+        load(path)
+    assert caught[0].filename == __file__
+    save(**arrays, labels=GRAPH.y)
+    with pytest.raises(InputError, match="labels as 'y'; found none, but 'labels'"):
+        load(path, require_labels=False)
 
 
 def test_a_class_that_is_only_tested_is_named(tmp_path: Path) -> None:

@@ -114,8 +114,58 @@ def test_a_graph_without_edges_warns(tmp_path: Path) -> None:
 
 
 def test_unused_edge_columns_warn(tmp_path: Path) -> None:
-    with pytest.warns(DrgcnWarning, match="the columns weight are not used"):
-        load(_write(tmp_path, edges="source,target,weight\na,b,2\n"))
+    with pytest.warns(DrgcnWarning, match="the columns Weight are not used.* named 'weight'"):
+        data = load(_write(tmp_path, edges="source,target,Weight\na,b,2\n"))
+    assert "edge_weight" not in data
+
+
+def test_a_column_of_weights_is_read_in_the_order_of_the_edges(tmp_path: Path) -> None:
+    listed = "c,b,0.5\na,b,2\nb,a,2\na,b,2\na,a,9\n"  # once, thrice, and a loop
+    data = load(_write(tmp_path, edges=f"source,target,weight\n{listed}"))
+    assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert data.edge_weight.tolist() == [2.0, 2.0, 0.5, 0.5]
+    assert dict(data.dataset.options) == {"edge_weight": True}
+
+
+def test_weights_belong_to_the_content_unless_all_are_one(tmp_path: Path) -> None:
+    def content(weight: str) -> str:
+        edges = f"source,target,weight\na,b,{weight}\nb,c,1\n"
+        return str(load(_write(tmp_path, edges=edges)).dataset.content_hash)
+
+    plain = load(_write(tmp_path, edges="source,target\na,b\nb,c\n")).dataset.content_hash
+    assert content("1.0") == plain
+    assert len({plain, content("2"), content("0.5")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("a,b,1\nb,a,2\n", "one weight for the edge between node 'a' and node 'b'.*1 and 2"),
+        ("a,b,-1\n", "finite and not negative; found -1.0 between node 'a' and node 'b'"),
+        ("a,b,\n", "an empty cell in the column 'weight'"),
+        ("a,b,heavy\n", "'heavy' in the column 'weight'"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_refused(tmp_path: Path, rows: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load(_write(tmp_path, edges=f"source,target,weight\n{rows}"))
+
+
+@pytest.mark.parametrize("name", ["y", "class", "Target", "labels"])
+def test_classes_under_another_name_are_pointed_to_label(tmp_path: Path, name: str) -> None:
+    nodes = f"id,f,{name}\na,1,0\nb,2,1\nc,3,1\n"
+    with pytest.raises(
+        InputError, match=f"in a column 'label'; found none, but a column '{name}'"
+    ):
+        load(_write(tmp_path, nodes), require_labels=False)
+
+
+def test_a_column_named_class_beside_label_is_said_to_be_a_feature(tmp_path: Path) -> None:
+    nodes = "id,y,class,label\n" + "".join(f"{i},{i},{i % 2},{i % 2}\n" for i in range(9))
+    with pytest.warns(DrgcnWarning, match="the column 'class' is taken for a feature") as caught:
+        data = load(_write(tmp_path, nodes, "source,target\n1,2\n"))
+    assert data.num_features == 2
+    assert [str(one.message) for one in caught if "'y'" in str(one.message)] == []
 
 
 def test_labels_are_needed_unless_waived(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -172,6 +173,20 @@ def test_preparation_gives_what_the_model_takes(x, form):
     for features in (x, random_matrix(NODES, D, density=0.1)):  # dense, and stored sparse
         prepared = model.prepare(Data(x=features, edge_index=EDGES))
         torch.testing.assert_close(model(*prepared), model(features, EDGES))
+
+
+@FORM
+def test_edge_weights_are_used_or_said_not_to_be(x, form):
+    model = randomized(form.build(reweight="dr"))
+    plain = Data(x=x, edge_index=EDGES)
+    weighted = Data(x=x, edge_index=EDGES, edge_weight=1.0 + EDGES.sum(0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        same = torch.equal(model(*model.prepare(weighted)), model(*model.prepare(plain)))
+    said = [str(one.message) for one in caught if "edge weights" in str(one.message)]
+    if form.name != "mlp":  # which has no use for edges
+        assert bool(said) == same
+    assert bool(said) or form.name in ("gcn", "mixhop", "lgcn", "chebyshev", "mlp")
 
 
 @FORM

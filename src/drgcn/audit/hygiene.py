@@ -277,7 +277,7 @@ def _constant_columns(view: GraphView) -> Finding:
     count = int(same.sum())
     return Finding(
         name="constant features",
-        severity="note" if count else "fine",
+        severity="warning" if count == len(same) else "note" if count else "fine",
         summary=f"{count:,} of {len(same):,} columns are the same for all nodes; {unseen.sum():,} "
         "more are the same for all training nodes.",
         definition="Columns of the feature matrix with one value only: over all nodes, and over "

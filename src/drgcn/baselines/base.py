@@ -137,6 +137,12 @@ class SeenGraph:
                 "Expected validation nodes; found none. Use a split that has them: settings are "
                 "chosen on them."
             )
+        if data.get("edge_weight") is not None:
+            warnings.warn(
+                "baselines take no edge weights: those of the data are not used",
+                DrgcnWarning,
+                stacklevel=2,
+            )
         x = data.x.to_dense().float()
         return cls(
             x=x,

@@ -19,7 +19,7 @@ from drgcn.errors import InputError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-# Attributes of edges in PyG that are lost where edges are merged and made undirected.
+# Attributes of edges in PyG that are lost where graphs are united.
 UNUSED: Final = ("edge_weight", "edge_attr")
 _ROWS_PER_BLOCK: Final = 4096
 # Of what is known of a dataset, the facts that a record keeps.
@@ -56,6 +56,7 @@ class RawGraph:
         feature_source: Source of the features.
         graph: For a union of graphs, the graph that each node belongs to.
         graph_names: Names of these graphs.
+        weight: Weight of each listed edge, the same wherever an edge is listed; ``None`` for ones.
     """
 
     x: Features
@@ -68,6 +69,7 @@ class RawGraph:
     feature_source: str = "published"
     graph: npt.NDArray[np.int64] | None = None
     graph_names: tuple[str, ...] = ()
+    weight: npt.NDArray[np.float32] | None = None
 
 
 def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **about: Any) -> Data:
@@ -85,6 +87,10 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     x = raw.x.astype(np.float32)
     x = normalized(x, normalize, raw.masks.train)
     edges = undirected(raw.pairs, len(raw.y))
+    weight = None
+    if raw.weight is not None:
+        weight = _weights_of(edges.edge_index, raw.pairs, raw.weight, len(raw.y))
+        about["options"] = (*about.get("options", ()), ("edge_weight", True))
     multi_label = raw.y.ndim == 2
     classes = raw.y.shape[1] if multi_label else int(raw.y.max(initial=-1)) + 1
     names = raw.class_names or tuple(str(label) for label in range(classes))
@@ -105,7 +111,7 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
         duplicate_edges=edges.duplicates,
         feature_source=raw.feature_source,
         normalize=normalize,
-        content_hash=content_hash(x, raw.y, edges.edge_index, raw.masks),
+        content_hash=content_hash(x, raw.y, edges.edge_index, raw.masks, weight),
         multi_label=multi_label,
         **about,
     )
@@ -118,6 +124,8 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
         test_mask=torch.from_numpy(raw.masks.test),
         dataset=info,
     )
+    if weight is not None:
+        data.edge_weight = torch.from_numpy(weight)
     if raw.graph is not None:
         data.graph = torch.from_numpy(raw.graph)
         data.graph_names = list(raw.graph_names)
@@ -209,6 +217,7 @@ def content_hash(
     y: AnyLabels,
     edge_index: npt.NDArray[np.int64],
     masks: Iterable[npt.NDArray[np.bool_]],
+    weight: npt.NDArray[np.float32] | None = None,
 ) -> str:
     """Return the first 16 hex digits of a SHA-256 over all that a model can see.
 
@@ -233,6 +242,8 @@ def content_hash(
     arrays = [np.asarray(y, "<i8"), np.asarray(edge_index, "<i8")]
     for array in arrays + [np.asarray(mask, "|u1") for mask in masks]:
         whole.update(hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest())
+    if weight is not None:
+        whole.update(hashlib.sha256(weight.astype("<f4").tobytes()).digest())
     return whole.hexdigest()[:16]
 
 
@@ -262,6 +273,23 @@ def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
     both = _distinct(np.concatenate([distinct, mirrored]))
     index = np.stack([both // nodes, both % nodes]) if nodes else np.empty((2, 0), np.int64)
     return CleanEdges(index, len(np.unique(source[loops])), len(keys) - len(distinct))
+
+
+def _weights_of(
+    edge_index: npt.NDArray[np.int64],
+    pairs: npt.NDArray[np.int64],
+    weight: npt.NDArray[np.float32],
+    nodes: int,
+) -> npt.NDArray[np.float32]:
+    """Return the weight of each entry of ``edge_index``, in whichever direction it was listed."""
+    listed = undirected_keys(pairs, nodes)
+    order = np.argsort(listed, kind="stable")
+    return weight[order[np.searchsorted(listed, undirected_keys(edge_index, nodes), sorter=order)]]
+
+
+def undirected_keys(pairs: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
+    """Return one number for each listed edge, the same in both directions."""
+    return pairs.min(axis=0, initial=nodes) * nodes + pairs.max(axis=0, initial=0)
 
 
 def _distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

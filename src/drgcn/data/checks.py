@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.data.assemble import RawGraph
+from drgcn.data.assemble import RawGraph, undirected_keys
 from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import SEEDED, AnyLabels, Labels, Mask, Masks, MultiLabels, draw, labelled
 from drgcn.errors import DrgcnWarning, InputError
@@ -31,6 +31,7 @@ class Parts:
         ids: The user's names of the nodes, for messages; numbers if there are none.
         graph: For a union of graphs, the graph that each node belongs to.
         graph_names: Names of these graphs.
+        weight: Weight of each listed edge; ``None`` where edges have none.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Parts:
     ids: Sequence[str] | None = None
     graph: npt.NDArray[Any] | None = None
     graph_names: tuple[str, ...] = ()
+    weight: npt.NDArray[Any] | None = None
 
     def node(self, index: int) -> str:
         """Name a node for a message."""
@@ -88,6 +90,7 @@ def checked(
         feature_source=feature_source,
         graph=_checked_graph(parts, pairs),
         graph_names=parts.graph_names,
+        weight=_checked_weight(parts, pairs),
     )
     warn_of_unseen_classes(raw, parts.source, stacklevel=4)
     return raw
@@ -109,6 +112,52 @@ def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np
             "to a graph of its own: drop 'graph' if that is not what it means"
         )
     return graph.astype(np.int64)
+
+
+def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
+    """Return the weights of the listed edges; ``None`` if all are one, which says nothing."""
+    if parts.weight is None:
+        return None
+    given = parts.weight[:, 0] if parts.weight.ndim == 2 else parts.weight
+    if given.shape != pairs.shape[1:] or given.dtype.kind not in "biuf":
+        raise InputError(
+            f"{parts.source}: expected a number as the weight of each of the {pairs.shape[1]} "
+            f"edges; found {given.dtype} of shape {given.shape}. Give each a weight, or none."
+        )
+    with np.errstate(over="ignore"):
+        weight = given.astype(np.float32)
+    wrong = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
+    if len(wrong):
+        raise InputError(
+            f"{parts.source}: expected edge weights that are finite and not negative; found "
+            f"{given[wrong[0]]} between {parts.node(pairs[0, wrong[0]])} and "
+            f"{parts.node(pairs[1, wrong[0]])}. Models divide by sums of weights: shift or drop "
+            "them."
+        )
+    if (weight == 1).all():
+        return None
+    if parts.graph is not None:
+        warnings.warn(
+            f"{parts.source}: edge weights are not used where there are several graphs",
+            DrgcnWarning,
+            stacklevel=4,
+        )
+        return None
+    keys = undirected_keys(pairs, len(parts.y))
+    keys[pairs[0] == pairs[1]] = -1  # loops are taken away
+    order = np.argsort(keys, kind="stable")
+    unequal = np.flatnonzero(
+        (np.diff(keys[order]) == 0) & (np.diff(weight[order]) != 0) & (keys[order][1:] >= 0)
+    )
+    if len(unequal):
+        first, second = order[unequal[0]], order[unequal[0] + 1]
+        raise InputError(
+            f"{parts.source}: expected one weight for the edge between "
+            f"{parts.node(pairs[0, first])} and {parts.node(pairs[1, first])}, in either "
+            f"direction and however often it is listed; found {weight[first]:g} and "
+            f"{weight[second]:g}. Graphs are undirected here: add or average the weights first."
+        )
+    return weight
 
 
 def _choose_split(

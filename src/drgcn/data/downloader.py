@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from drgcn._io import replacing
 from drgcn.data.catalog import Description, PublishedFile, describe
 from drgcn.errors import InputError, MissingDataError
 
@@ -49,12 +52,8 @@ def download(
         MissingDataError: If files are missing and cannot be fetched.
     """
     description, folder = describe(name), data_root(root)
-    files, states = files_of(description, folder), verify(name, folder)
-    wanted = [
-        file
-        for file, (_, state) in zip(files, states, strict=True)
-        if state in ("missing", "different")
-    ]
+    files = files_of(description, folder)
+    wanted = [file for file in files if _status(folder, file) in ("missing", "different")]
     _fetch(description, wanted, folder, offline, base_url)
     return [folder / file.path for file in files]
 
@@ -63,9 +62,15 @@ def verify(name: str, root: str | PathLike[str] | None = None) -> list[tuple[str
     """List each file of a dataset as ``"ok"``, ``"missing"`` or ``"different"`` (another digest).
 
     A file that is there but whose published digest is not known is ``"unknown"``.
+
+    Raises:
+        MissingDataError: If the dataset has files, and there is no data root to look for them in.
     """
     folder = data_root(root)
-    return [(file.path, _status(folder, file)) for file in files_of(describe(name), folder)]
+    files = files_of(describe(name), folder)
+    if files and not folder.is_dir():
+        raise MissingDataError(_no_root(folder))
+    return [(file.path, _status(folder, file)) for file in files]
 
 
 def _status(root: Path, file: PublishedFile) -> Status:
@@ -139,12 +144,21 @@ def _fetch(
         listed = ", ".join(file.path for file in (wanted if offline else by_hand))
         reason = "and the network is not to be used" if offline else "and have no direct link"
         home, instead = _homes(description, wanted)
+        absent = "" if root.is_dir() else f"{_no_root(root)} "
         raise MissingDataError(
-            f"{description.name} needs files that are not under {root} {reason}: {listed}; fetch "
-            f"them from {home} and put them at these paths{instead}"
+            f"{absent}{description.name} needs files that are not under {root} {reason}: "
+            f"{listed}; fetch them from {home} and put them at these paths{instead}"
         )
     for file, url in links.items():
         _retrieve(file, str(url), root)
+
+
+def _no_root(root: Path) -> str:
+    found = "a file" if root.exists() else "none"
+    return (
+        f"Expected a folder of datasets at {root}; found {found}. Check the data root: "
+        "--data-root, or else the variable DRGCN_DATA."
+    )
 
 
 def _homes(description: Description, wanted: list[PublishedFile]) -> tuple[str, str]:
@@ -174,9 +188,12 @@ def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
     target = root / file.path
     _logger.info("fetching %s", url)
     try:
-        with _quiet(pooch.get_logger()):
+        # The data root is made when there is something to put into it, and not before.
+        with tempfile.TemporaryDirectory() as folder, _quiet(pooch.get_logger()):
             digest = f"sha256:{file.sha256}" if file.sha256 else None
-            pooch.retrieve(url, digest, fname=target.name, path=target.parent)
+            fetched = pooch.retrieve(url, digest, fname=target.name, path=folder)
+            with replacing(target) as partial:
+                shutil.copyfile(fetched, partial)
     except ValueError:
         raise InputError(
             f"what {url} sent is not the published {file.path}: its SHA-256 differs, so it was "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from drgcn.data.assemble import UNUSED, DatasetInfo, RawGraph, as_array, as_features
+from drgcn.data.assemble import DatasetInfo, RawGraph, as_array, as_features
 from drgcn.data.checks import Parts, checked, from_numbers, from_stored, masks_from_words
 from drgcn.data.downloader import Request
 from drgcn.data.features import count_rows
@@ -22,6 +22,10 @@ from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
 from drgcn.errors import DrgcnWarning, InputError
 
 _PARTS: Final = ("train", "val", "test")
+_TENSORS: Final = ("edge_index", "edge_weight", "edge_attr", "y", *(f"{p}_mask" for p in _PARTS))
+_KNOWN: Final = (*_TENSORS, "x", "x_data", "x_indices", "x_indptr", "x_shape", "split", "graph")
+# Names that others give to the labels.
+_LABELS: Final = ("label", "labels", "class", "classes", "target", "targets")
 
 
 def read(request: Request) -> RawGraph:
@@ -42,26 +46,30 @@ def read_npz(path: Path) -> Parts:
     """Read a graph from an ``.npz`` file in any of the three layouts.
 
     * own: ``x`` (or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``), ``edge_index``, and
-      if known ``y`` and either ``split`` (words) or ``train_mask``, ``val_mask``, ``test_mask``;
-    * gnn-benchmark: ``adj_*`` and ``attr_*`` in CSR parts, ``labels``;
+      if known ``edge_weight``, ``y`` and either ``split`` (words) or ``train_mask``, ``val_mask``,
+      ``test_mask`` (``[nodes]``, or ``[nodes, splits]`` for the splits ``0``, ``1``, ...);
+    * gnn-benchmark: ``adj_*`` and ``attr_*`` in CSR parts, ``labels``; or matrices, which may be
+      pickled, as ``adj_matrix``, ``attr_matrix`` (or ``node_attr``), ``labels`` (``node_label``);
     * heterophilous: ``node_features``, ``node_labels``, ``edges`` and ``train_masks``,
       ``val_masks``, ``test_masks`` with one row per split.
     """
-    arrays = read_arrays(path)
-    if "adj_data" in arrays:
+    arrays = read_arrays(path, objects=True)
+    if "adj_data" in arrays or "adj_matrix" in arrays:
         return _gnn_benchmark_layout(arrays, str(path))
     if "node_features" in arrays:
         return _heterophilous_layout(arrays, str(path))
     if "x" in arrays or "x_data" in arrays:
         return _own_layout(arrays, str(path))
     raise InputError(
-        f"{path} must hold x and edge_index, but it holds {', '.join(arrays) or 'nothing'}"
+        f"{path}: expected the arrays x and edge_index, and if known edge_weight, y, and split or "
+        f"train_mask, val_mask, test_mask; found {', '.join(arrays) or 'none'}. Rename them."
     )
 
 
 def _own_layout(arrays: Arrays, source: str) -> Parts:
     x: Any = arrays["x"] if "x" in arrays else csr_from_parts(arrays, "x_", source)
     nodes = count_rows(x, source)
+    _warn_of_unused(arrays, source)
     y: AnyLabels
     if "y" in arrays:
         y, names = from_stored(arrays["y"], nodes, source)
@@ -73,23 +81,62 @@ def _own_layout(arrays: Arrays, source: str) -> Parts:
         pairs=_needed(arrays, "edge_index", source),
         y=y,
         class_names=names,
-        splits=_given_split(arrays, nodes, source),
+        splits=_splits(arrays, nodes, source),
+        weight=_weight(arrays, source),
     )
+
+
+def _warn_of_unused(arrays: Iterable[str], source: str) -> None:
+    """Refuse labels under another name than ``y``, and warn of all that is not read."""
+    unused = [key for key in arrays if key not in _KNOWN]
+    labels = [key for key in unused if key.lower() in _LABELS]
+    if labels and "y" not in arrays:
+        raise InputError(
+            f"{source}: expected the labels as 'y'; found none, but {labels[0]!r}. Name it 'y' if "
+            "it holds the classes, else otherwise."
+        )
+    if unused:
+        warnings.warn(f"{source}: {', '.join(unused)} are not used", DrgcnWarning, stacklevel=6)
+
+
+def _weight(arrays: Arrays, source: str) -> npt.NDArray[Any] | None:
+    """Return ``edge_weight``, or else an ``edge_attr`` that holds one number an edge."""
+    weight, other = arrays.get("edge_weight"), arrays.get("edge_attr")
+    if other is None:
+        return weight
+    single = other.ndim == 1 or other.shape[1:] == (1,)
+    if weight is not None or not single:
+        warnings.warn(f"{source}: edge_attr is not used", DrgcnWarning, stacklevel=6)
+        return weight
+    warnings.warn(
+        f"{source}: edge_attr, one number an edge, is taken for edge weights",
+        DrgcnWarning,
+        stacklevel=6,
+    )
+    return other
 
 
 def _gnn_benchmark_layout(arrays: Arrays, source: str) -> Parts:
-    adjacency = csr_from_parts(arrays, "adj_", source)
+    if "adj_matrix" in arrays:
+        adjacency = sparse.csr_array(arrays["adj_matrix"])
+    else:
+        adjacency = csr_from_parts(arrays, "adj_", source)
     adjacency.eliminate_zeros()
-    x: Any = (
-        arrays["attr_matrix"]
-        if "attr_matrix" in arrays
-        else csr_from_parts(arrays, "attr_", source)
-    )
+    stored = next((key for key in ("attr_matrix", "node_attr") if key in arrays), None)
+    x: Any = csr_from_parts(arrays, "attr_", source) if stored is None else arrays[stored]
     nodes = count_rows(x, source)
     if adjacency.shape != (nodes, nodes):
         raise InputError(f"{source}: the adjacency is {adjacency.shape}, but x has {nodes} nodes")
     listed = sparse.coo_array(adjacency)
-    y, names = _labels(arrays, "labels", nodes, source)
+    y, names = _labels(arrays, "labels" if "labels" in arrays else "node_label", nodes, source)
+    if (listed.data != 1).any():
+        # As everywhere in this layout: its first reader made all entries one.
+        warnings.warn(
+            f"{source}: entries of the adjacency that are not 1 are taken for 1; weights would be "
+            "given as edge_index and edge_weight",
+            DrgcnWarning,
+            stacklevel=5,
+        )
     return Parts(source, x, np.stack([listed.row, listed.col]).astype(np.int64), y, names)
 
 
@@ -113,8 +160,8 @@ def _heterophilous_layout(arrays: Arrays, source: str) -> Parts:
     )
 
 
-def _given_split(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
-    """Return the split that a user's file brings along, under the name ``given``."""
+def _splits(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
+    """Return the split of a user's file as ``given``, or its several as ``0``, ``1``, ..."""
     if "split" in arrays:
         words = arrays["split"]
         if words.shape != (nodes,) or words.dtype.kind not in "US":
@@ -126,7 +173,21 @@ def _given_split(arrays: Arrays, nodes: int, source: str) -> dict[str, Masks]:
     if len(present) < len(_PARTS):
         missing = next(part for part in _PARTS if part not in present)
         raise InputError(f"{source}: {present[0]}_mask is there, but {missing}_mask is not")
-    return {"given": Masks(*(_as_mask(arrays[f"{part}_mask"], nodes, source) for part in _PARTS))}
+    masks = [arrays[f"{part}_mask"] for part in _PARTS]
+    several = {mask.shape[1] for mask in masks if mask.ndim == 2}
+    if not several:
+        return {"given": Masks(*(_as_mask(mask, nodes, source) for mask in masks))}
+    if len(several) > 1:
+        raise InputError(
+            f"{source}: expected masks of the same number of splits; found "
+            f"{', '.join(str(mask.shape) for mask in masks)}. Give [nodes, splits] for each."
+        )
+    # Where splits share a part, as the test nodes of WikiCS, its mask has no columns.
+    stacks = [mask.T if mask.ndim == 2 else [mask] * max(several) for mask in masks]
+    return {
+        str(number): Masks(*(_as_mask(column, nodes, source) for column in columns))
+        for number, columns in enumerate(zip(*stacks, strict=True))
+    }
 
 
 def _as_mask(values: npt.NDArray[Any], nodes: int, source: str) -> Mask:
@@ -161,24 +222,21 @@ def read_saved(path: Path) -> Parts:
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
     A union of graphs that this package made stays one.
     """
-    source = str(path)
-    stored = _load_saved(path)
+    return _saved_layout(_load_saved(path), str(path))
+
+
+def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:
     for key in ("x", "edge_index"):
         if not isinstance(stored.get(key), torch.Tensor):
             raise InputError(
-                f"{path} must hold the tensors x and edge_index, but it holds "
+                f"{source} must hold the tensors x and edge_index, but it holds "
                 f"{', '.join(map(str, stored)) or 'nothing'}"
             )
     nodes = count_rows(stored["x"], source)
     x = as_features(stored["x"], source)
-    arrays = {
-        key: as_array(stored[key], source)
-        for key in ("edge_index", "y", *(f"{part}_mask" for part in _PARTS))
-        if stored.get(key) is not None
-    }
-    unused = [key for key in UNUSED if stored.get(key) is not None]
-    if unused:
-        warnings.warn(f"{source}: {' and '.join(unused)} are not used", DrgcnWarning, stacklevel=4)
+    given = {str(key): value for key, value in stored.items() if value is not None}
+    arrays = {key: as_array(value, source) for key, value in given.items() if key in _TENSORS}
+    _warn_of_unused([key for key, value in given.items() if torch.is_tensor(value)], source)
     info = stored.get("dataset")
     y: AnyLabels = np.full(nodes, -1, dtype=np.int64)
     class_names: tuple[str, ...] = ()
@@ -197,7 +255,8 @@ def read_saved(path: Path) -> Parts:
         pairs=arrays["edge_index"],
         y=y,
         class_names=class_names,
-        splits=_saved_splits(arrays, nodes, source),
+        splits=_splits(arrays, nodes, source),
+        weight=_weight(arrays, source),
         graph=arrays.get("graph"),
         graph_names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
@@ -229,16 +288,3 @@ def _load_saved(path: Path) -> Mapping[Any, Any]:
     if isinstance(stored, Mapping):
         return stored
     raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
-
-
-def _saved_splits(
-    arrays: Mapping[str, npt.NDArray[Any]], nodes: int, source: str
-) -> dict[str, Masks]:
-    stacks = [arrays.get(f"{part}_mask") for part in _PARTS]
-    if any(stack is None or stack.ndim != 2 for stack in stacks):
-        return _given_split(arrays, nodes, source)
-    columns = zip(*(stack.T for stack in stacks if stack is not None), strict=False)
-    return {
-        str(number): Masks(*(_as_mask(column, nodes, source) for column in parts))
-        for number, parts in enumerate(columns)
-    }

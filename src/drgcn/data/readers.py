@@ -11,36 +11,81 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+# Arrays by name; where object arrays are read, sparse matrices too.
+Arrays = Mapping[str, Any]
 
 
-def read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
     """Read all arrays of an ``.npz`` file, by name.
 
+    Args:
+        path: The file.
+        objects: Whether to read pickled members too, by the rules of :func:`read_pickle`. Those
+            that hold more than numbers, text and matrices are left out with a warning.
+
     Raises:
-        InputError: If the file is damaged, no archive, or holds pickled objects.
+        InputError: If the file is damaged, no archive, or holds pickled objects without leave.
     """
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path} holds a single array, but an .npz archive was expected")
-            return {key: archive[key] for key in archive.files}
+            arrays = {}
+            for key in archive.files:
+                try:
+                    arrays[key] = archive[key]
+                except ValueError as error:
+                    if not objects or not _is_pickled(error):
+                        raise
+                    with archive.zip.open(f"{key}.npy") as member:
+                        _read_objects(member, key, path, arrays)
+            return arrays
     except InputError:
         raise
     except Exception as error:  # a damaged archive can raise nearly anything
         raise InputError(_numpy_refusal(path, error)) from None
+
+
+def _is_pickled(error: Exception) -> bool:
+    return "allow_pickle" in str(error) and "Object arrays" in str(error)
+
+
+def _read_objects(member: IO[bytes], key: str, path: Path, arrays: dict[str, Any]) -> None:
+    """Add a pickled member of an archive to its arrays, or warn that it is left out."""
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[np.lib.format.read_magic(member)]
+    read_header(member)
+    try:
+        arrays[key] = _unwrapped(_resolve(_Unpickler(member, encoding="latin1").load()))
+    except InputError as error:
+        warnings.warn(f"{path}: {key!r} is left out: {error}", DrgcnWarning, stacklevel=6)
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return what an object array wraps: a matrix, numbers or words; else the array itself."""
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return value
+    if value.ndim == 0:
+        return value.item() if sparse.issparse(value.item()) else np.array(value.item())
+    for kinds, dtype in (((str,), np.str_), ((bool, int, float, np.number), None)):
+        if all(isinstance(entry, kinds) for entry in value.flat):
+            return np.array(value.tolist(), dtype=dtype)
+    return value
 
 
 def read_array(path: Path) -> npt.NDArray[Any]:
@@ -56,7 +101,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _numpy_refusal(path: Path, error: Exception) -> str:
-    if "allow_pickle" in str(error) and "Object arrays" in str(error):
+    if _is_pickled(error):
         return (
             f"{path} holds pickled Python objects, which are never opened: save plain numeric "
             "arrays (a sparse matrix as its data, indices, indptr and shape)"
@@ -247,6 +292,12 @@ def _resolve(node: Any) -> Any:
 
 def _build_array(node: _Array) -> np.ndarray[Any, Any]:
     match node.state:
+        case (int(), tuple() as shape, _Dtype(args=("O8" | "O4", *_)), _, list() as entries):
+            # Filled one by one: numpy would make a matrix of entries that are lists.
+            array = np.empty(len(entries), dtype=object)
+            for place, entry in enumerate(entries):
+                array[place] = _resolve(entry)
+            return array.reshape(shape)
         case (int(), tuple() as shape, dtype, fortran, raw):
             return _fill(raw, dtype, shape, "F" if fortran else "C")
     raise InputError("an array without its shape, type and bytes")

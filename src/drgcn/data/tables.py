@@ -14,6 +14,8 @@ from drgcn.data.checks import Parts, from_texts, masks_from_words
 from drgcn.errors import DrgcnWarning, InputError
 
 _NOT_FEATURES: Final = ("id", "label", "split")
+# Names that others give to the column of classes.
+_LABELS: Final = ("y", "class", "target", "labels", "category")
 # A row must fit into a block, and a row can have many thousand columns.
 _BLOCK: Final = 1 << 24
 
@@ -23,7 +25,8 @@ def read_folder(folder: Path) -> Parts:
 
     ``nodes`` has a column ``id``, any number of numeric feature columns, and if known ``label``
     (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
-    has ``source`` and ``target``, which are ids; either direction, or both, may be listed.
+    has ``source`` and ``target``, which are ids; either direction, or both, may be listed. If it
+    has ``weight``, edges have weights.
     """
     nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
@@ -49,25 +52,38 @@ def read_folder(folder: Path) -> Parts:
         # A column of empty cells is the same as no column.
         if any(parts):
             splits["given"] = masks_from_words(parts, str(nodes.path), known)
+    edges = _Table(_find_table(folder, "edges", "source, target, weight (if there are any)"))
     return Parts(
         source=str(nodes.path),
         x=x,
-        pairs=_pairs(_Table(_find_table(folder, "edges", "source, target")), ids),
+        pairs=_pairs(edges, ids),
         y=y,
         class_names=class_names,
         splits=splits,
         ids=known,
+        weight=edges.numbers("weight") if "weight" in edges.names else None,
     )
 
 
 def _refuse_misspelt(nodes: _Table) -> None:
-    """Refuse columns such as ``Split``, which would be taken for features."""
+    """Refuse columns such as ``Split`` or ``class``, which would be taken for features."""
     for name in nodes.names:
         meant = name.strip().lower()
         if meant in _NOT_FEATURES and name != meant:
             raise InputError(
                 f"{nodes.path} has a column {name!r}: write {meant!r} if that is what it holds, "
                 "or rename it if it is a feature"
+            )
+        if meant in _LABELS and "label" not in nodes.names:
+            raise InputError(
+                f"{nodes.path}: expected the classes in a column 'label'; found none, but a "
+                f"column {name!r}. Name it 'label' if it holds the classes, else otherwise."
+            )
+        if meant in _LABELS[1:]:
+            warnings.warn(
+                f"{nodes.path}: the column {name!r} is taken for a feature, 'label' for the class",
+                DrgcnWarning,
+                stacklevel=5,
             )
         if name.startswith("Unnamed:"):
             warnings.warn(
@@ -116,10 +132,11 @@ def _pairs(edges: _Table, ids: Any) -> npt.NDArray[np.int64]:
     import pyarrow.compute as pc
 
     edges.require("source", "target")
-    unused = [name for name in edges.names if name not in ("source", "target")]
+    unused = [name for name in edges.names if name not in ("source", "target", "weight")]
     if unused:
+        hint = "" if "weight" in edges.names else "; weights of edges would be named 'weight'"
         warnings.warn(
-            f"{edges.path}: the columns {', '.join(unused)} are not used",
+            f"{edges.path}: the columns {', '.join(unused)} are not used{hint}",
             DrgcnWarning,
             stacklevel=5,
         )

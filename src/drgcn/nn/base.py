@@ -161,8 +161,13 @@ class FullBatchModel(ReweightedModel):
 
     @staticmethod
     @abstractmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Any:
-        """Return the matrix of the graph that the layers take."""
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> Any:
+        """Return the matrix of the graph that the layers take; attention uses no weights."""
 
     @abstractmethod
     def run_layers(self, x: Features, matrix: Any, groups: NodeGroups | None) -> Iterator[Layer]:
@@ -171,8 +176,10 @@ class FullBatchModel(ReweightedModel):
     @classmethod
     def prepare(cls, data: Data) -> tuple[Any, ...]:
         """Return the arguments of ``forward``, computed once: features in the faster layout, the
-        matrix of the graph, and the graph of each node where ``data`` is a batch of several."""
-        matrix = cls.matrix(data.edge_index, data.num_nodes, data.x.dtype)
+        matrix of the graph (of ``data.edge_weight`` where edges have weights), and the graph of
+        each node where ``data`` is a batch of several."""
+        weight = data.get("edge_weight")
+        matrix = cls.matrix(data.edge_index, data.num_nodes, data.x.dtype, weight)
         return compress(data.x), matrix, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def forward(

@@ -97,13 +97,18 @@ class ChebNet(FullBatchModel):
         )
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> SparseMatrix:
         """Return the scaled Laplacian. This solves an eigenvalue problem: in a training loop, call
         :meth:`prepare` once."""
         # NOTE[DIFF] Kipf's code knows one graph. The Laplacian of a batch is scaled by the largest
         # eigenvalue of all its graphs: the filters are the same for each, but scores of a graph
         # whose own eigenvalue is smaller depend on the graphs beside it.
-        return scaled_laplacian(edge_index, num_nodes, dtype=dtype)
+        return scaled_laplacian(edge_index, num_nodes, edge_weight=edge_weight, dtype=dtype)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
         """Return the weights of the first layer."""
@@ -181,6 +186,7 @@ def scaled_laplacian(
     edge_index: Tensor,
     num_nodes: int,
     *,
+    edge_weight: Tensor | None = None,
     lambda_max: float | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> SparseMatrix:
@@ -194,13 +200,16 @@ def scaled_laplacian(
     Args:
         edge_index (Tensor): Edges ``[2, E]``.
         num_nodes (int): Number of nodes.
+        edge_weight (Tensor, optional): Weight of each edge. (default: one)
         lambda_max (float, optional): Largest eigenvalue of :math:`\mathbf{L}`. (default:
             computed; for edges without their reverse, the bound 2)
         dtype (torch.dtype, optional): Data type of the result.
     """
     # NOTE[DIFF] Kipf's code keeps the few self-loops that Citeseer lists; here, as in every
     # matrix of this package, they are dropped.
-    adj = normalized_adjacency(edge_index, num_nodes, self_loops=False, dtype=torch.float64)
+    adj = normalized_adjacency(
+        edge_index, num_nodes, edge_weight=edge_weight, self_loops=False, dtype=torch.float64
+    )
     lambda_max = _largest_eigenvalue(adj) if lambda_max is None else lambda_max
     if not lambda_max > 0:
         raise ValueError(f"scaled_laplacian expects lambda_max > 0; found {lambda_max}.")

@@ -22,7 +22,7 @@ from drgcn.nn.base import (
     check_sizes,
     gated_product,
 )
-from drgcn.nn.graph import NodeGroups, neighborhoods
+from drgcn.nn.graph import NodeGroups, neighborhoods, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 if triton_available():
@@ -106,8 +106,14 @@ class GAT(FullBatchModel):
         self.convs = torch.nn.ModuleList([*hidden, last])
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparsePattern:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> SparsePattern:
         """Return the neighbourhoods; attention computes the values."""
+        warn_of_edge_weights("GAT", edge_weight)
         return neighborhoods(edge_index, num_nodes)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:

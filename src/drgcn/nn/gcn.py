@@ -84,9 +84,14 @@ class GCN(FullBatchModel):
         self.convs = torch.nn.ModuleList(GraphConvolution(a, b) for a, b in pairwise(widths))
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> SparseMatrix:
         """Return the normalised adjacency matrix."""
-        return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
+        return normalized_adjacency(edge_index, num_nodes, edge_weight=edge_weight, dtype=dtype)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
         """Return the weights of the first layer."""

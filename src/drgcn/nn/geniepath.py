@@ -20,7 +20,7 @@ from drgcn.nn.base import (
     dropout,
     gated_product,
 )
-from drgcn.nn.graph import NodeGroups, neighborhoods
+from drgcn.nn.graph import NodeGroups, neighborhoods, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 
@@ -102,8 +102,14 @@ class GeniePath(FullBatchModel):
         zeros(self.bias)
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparsePattern:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> SparsePattern:
         """Return the neighbourhoods; attention computes the values."""
+        warn_of_edge_weights("GeniePath", edge_weight)
         return neighborhoods(edge_index, num_nodes)
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:

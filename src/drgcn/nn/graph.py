@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, remove_self_loops
 
+from drgcn.errors import DrgcnWarning
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 Normalization = Literal["symmetric", "row"]
@@ -61,6 +63,16 @@ def normalized_adjacency(
     else:
         values = _inverse(degree)[target] * edge_weight
     return SparseMatrix.from_coordinates(target, source, values, (num_nodes, num_nodes))
+
+
+def warn_of_edge_weights(model: str, edge_weight: Tensor | None) -> None:
+    """Warn that a model does not use the weights of edges, if there are any."""
+    if edge_weight is not None:
+        warnings.warn(
+            f"{model} takes no edge weights: those of the data are not used",
+            DrgcnWarning,
+            stacklevel=4,
+        )
 
 
 def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:

@@ -27,7 +27,7 @@ from drgcn.nn.base import (
     dropout,
     gated_product,
 )
-from drgcn.nn.graph import normalized_adjacency
+from drgcn.nn.graph import normalized_adjacency, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import CSRGraph, NeighborTree
 
@@ -108,6 +108,7 @@ class GraphSAGE(ReweightedModel):
 
     def prepare(self, data: Data) -> tuple[Any, ...]:
         """Return the arguments of ``forward``, computed once."""
+        warn_of_edge_weights("GraphSAGE", data.get("edge_weight"))
         return compress(data.x), _mean_matrix(data.edge_index, data.num_nodes, data.x.dtype)
 
     def prepare_training(self, data: Data) -> tuple[Any, ...]:

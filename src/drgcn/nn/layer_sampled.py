@@ -28,7 +28,7 @@ from drgcn.nn.base import (
     dropout,
     gated_product,
 )
-from drgcn.nn.graph import normalized_adjacency
+from drgcn.nn.graph import normalized_adjacency, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import (
     AdaptiveSampler,
@@ -117,6 +117,7 @@ class LayerSampledGCN(ReweightedModel):
 
     def prepare(self, data: Data) -> tuple[Any, ...]:
         """Return the arguments of ``forward``, computed once."""
+        warn_of_edge_weights(type(self).__name__, data.get("edge_weight"))
         matrix = self.matrix(data.edge_index, data.num_nodes, data.x.dtype)
         if self.dense_first:
             return Propagated(spmm(matrix, _dense(data.x))), matrix

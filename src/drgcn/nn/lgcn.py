@@ -110,9 +110,16 @@ class LGCN(FullBatchModel):
         self.last = _BiasedConvolution(widths[-1], out_channels)
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> LargestNeighbors:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> LargestNeighbors:
         """Return the normalised adjacency matrix, laid out for ranking."""
-        return LargestNeighbors.of(normalized_adjacency(edge_index, num_nodes, dtype=dtype))
+        return LargestNeighbors.of(
+            normalized_adjacency(edge_index, num_nodes, edge_weight=edge_weight, dtype=dtype)
+        )
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:
         """Return all parameters of the layers, biases and batch norms included."""

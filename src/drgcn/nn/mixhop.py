@@ -112,9 +112,14 @@ class MixHop(FullBatchModel):
         self.norms = torch.nn.ModuleList(StatelessBatchNorm(width) for width in widths[1:])
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> SparseMatrix:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> SparseMatrix:
         """Return the normalised adjacency matrix."""
-        return normalized_adjacency(edge_index, num_nodes, dtype=dtype)
+        return normalized_adjacency(edge_index, num_nodes, edge_weight=edge_weight, dtype=dtype)
 
     def prepare(self, data: Data) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the arguments of ``forward``; warn if all binarised features are the same."""

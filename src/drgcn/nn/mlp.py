@@ -88,7 +88,12 @@ class MLP(FullBatchModel):
             glorot(weight)
 
     @staticmethod
-    def matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> None:
+    def matrix(
+        edge_index: Tensor,
+        num_nodes: int,
+        dtype: torch.dtype,
+        edge_weight: Tensor | None = None,
+    ) -> None:
         """Return nothing: edges are not used."""
 
     def decayed(self) -> Iterable[torch.nn.Parameter]:

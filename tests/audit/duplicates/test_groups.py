@@ -12,6 +12,7 @@ from pages.removed_nodes import AgainstRemoved
 from torch_geometric.data import Data
 
 from drgcn.audit.duplicates import duplicate_findings, find_duplicates
+from drgcn.audit.duplicates.findings import similarity_finding
 from drgcn.audit.duplicates.groups import connected_groups, structure_duplicates
 from drgcn.audit.finding import Finding
 from drgcn.errors import InputError
@@ -101,6 +102,9 @@ def test_texts_make_groups_of_their_own() -> None:
     assert names == ["exact duplicates", "near duplicates", "text duplicates", "duplicate groups"]
     with pytest.raises(InputError, match="240 nodes"):
         find_duplicates(_graph(), texts[1:])
+    alike = _graph()
+    alike.x = torch.ones(NODES, 2)  # features that say nothing leave texts what they are
+    assert find_duplicates(alike, texts).groups() == ((50, 51),)
 
 
 def test_clean_data_are_fine() -> None:
@@ -122,14 +126,61 @@ def test_no_false_alarm_in_many_clean_graphs() -> None:
 
 def test_equal_rows_that_chance_explains_make_no_group() -> None:
     draw = np.random.default_rng(2)
-    yes_or_no = draw.integers(0, 2, (200, 3)).astype(np.float32)
+    yes_or_no = draw.integers(0, 2, (200, 8)).astype(np.float32)
     data = Data(x=torch.from_numpy(yes_or_no), edge_index=torch.zeros(2, 0).long())
     found = find_duplicates(data)
-    assert len(found.by_chance) > 100
+    assert found.comparable
+    assert len(found.by_chance) > 50
     assert found.groups() == ()
     finding = _by_name(duplicate_findings(data))["exact duplicates"]
     assert finding.severity == "fine"
-    assert finding.numbers["nodes equal to another as chance may have it"] > 100
+    equal = finding.numbers["nodes equal to another as chance may have it"]
+    assert equal > 50
+    # That no nodes have the same features would be false.
+    assert f"{equal} nodes have the same features" in finding.summary
+
+
+def _kinds(rows: int, columns: int, nodes: int = 200) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(0)
+    return torch.rand(rows, columns, generator=draw)[torch.arange(nodes) % rows]
+
+
+@pytest.mark.parametrize(
+    ("x", "distinct", "words"),
+    [
+        (_kinds(7, 3), 7, "200 nodes have only 7 distinct rows"),
+        (_kinds(7, 60), 7, "200 nodes have only 7 distinct rows"),
+        (torch.eye(7)[torch.arange(200) % 7], 7, "200 nodes have only 7 distinct rows"),
+        (torch.full((200, 4), 0.3), 1, "200 nodes have only 1 distinct row"),
+        (torch.ones(5, 1), 1, "5 nodes have only 1 distinct row"),
+        (torch.zeros(200, 4), 0, "All 200 nodes have no feature but zeros"),
+        (torch.empty(200, 0), 0, "All 200 nodes have no feature but zeros"),
+        (torch.eye(200), 200, "Each of 200 nodes has one feature"),
+    ],
+    ids=["seven", "seven-wide", "one-hot", "constant", "ones", "zeros", "no-columns", "identity"],
+)
+def test_features_that_do_not_tell_nodes_apart_judge_no_duplicates(
+    x: torch.Tensor, distinct: int, words: str
+) -> None:
+    part = torch.arange(len(x)) % 3
+    data = Data(x=x, edge_index=torch.zeros(2, 0).long(), y=part)
+    data.train_mask, data.val_mask, data.test_mask = part == 0, part == 1, part == 2
+    found = find_duplicates(data)
+    assert not found.comparable
+    assert found.distinct == distinct
+    assert found.groups() == ()
+    findings = [*duplicate_findings(data, found=found), similarity_finding(found)]
+    assert words in findings[0].summary
+    assert findings[0].numbers["distinct rows"] == distinct
+    assert findings[0].severity == ("note" if found.one_hot else "warning")
+    assert not any(finding.summary.startswith("No ") for finding in findings)
+
+
+def test_every_node_twice_is_still_judged() -> None:
+    draw = torch.Generator().manual_seed(0)
+    x = torch.rand(100, 20, generator=draw).repeat(2, 1)
+    data = Data(x=x, edge_index=torch.zeros(2, 0).long())
+    assert len(find_duplicates(data).groups()) == 100
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])

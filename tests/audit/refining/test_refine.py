@@ -14,7 +14,7 @@ from drgcn.audit.duplicates import find_duplicates
 from drgcn.audit.duplicates.findings import similarity_finding
 from drgcn.audit.refining.refine import refine, refine_until_stable, write_refined
 from drgcn.data import load
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 
 from ...data.conftest import real, real_root  # noqa: F401 - fixtures
 from ..graphs import marked, ring, spoilt, tensors_of
@@ -368,6 +368,13 @@ def test_the_written_result_has_nothing_left_to_refine(tmp_path):
     assert not second.changed
     assert same(refined.data, second.data)
     assert second.data.dataset.content_hash == refined.data.dataset.content_hash
+
+
+def test_weights_of_edges_are_said_not_to_be_kept():
+    data, _ = documents()
+    data.edge_weight = torch.full((data.num_edges,), 2.0)
+    with pytest.warns(DrgcnWarning, match="edge weights are not kept"):
+        assert "edge_weight" not in refine_until_stable(data).data
 
 
 def test_similarities_are_counted_in_steps():

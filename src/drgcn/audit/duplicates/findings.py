@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drgcn.audit.duplicates.features import DuplicatePairs
 from drgcn.audit.duplicates.groups import (
+    NODES_PER_ROW,
     DuplicateGroups,
     Groups,
     connected_groups,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("nodes", "parts", "labels", "evidence")
 _EXAMPLES = 20
 _STEPS = 20  # of similarity, from 0 to 1
+_SAME = "have the same features as another node"
+_NOT_JUDGED = "Not judged by features, which do not tell nodes apart: see exact duplicates."
 
 
 def duplicate_findings(
@@ -83,7 +87,9 @@ def similarity_finding(found: DuplicateGroups) -> Finding:
         )
         + "."
         if total
-        else "No pairs of duplicates were found.",
+        else "No pairs of duplicates were found."
+        if found.comparable
+        else _NOT_JUDGED,
         definition="Similarities of the pairs that make groups of duplicates, equal features "
         f"being 1, counted from each step up to the next, {1 / _STEPS:g} further on.",
         numbers={str(pairs.evidence): len(pairs) for pairs in kinds},
@@ -95,29 +101,53 @@ def similarity_finding(found: DuplicateGroups) -> Finding:
     )
 
 
+def _why_not_judged(found: DuplicateGroups) -> str:
+    described = found.nodes - len(found.zero_rows)
+    if not described:
+        why = f"All {found.nodes:,} nodes have no feature but zeros: features do"
+    elif found.one_hot:
+        why = f"Each of {described:,} nodes has one feature, which no other node has: features do"
+    else:
+        rows = "1 distinct row" if found.distinct == 1 else f"{found.distinct:,} distinct rows"
+        why = f"{described:,} nodes have only {rows} of features: these do"
+    return f"{why} not tell which nodes are alike, so duplicates cannot be judged from them."
+
+
 def _exact(view: GraphView, found: DuplicateGroups) -> Finding:
     groups = found.groups("exact features")
     chance = len(np.unique(found.by_chance.nodes))
-    return _finding(
+    finding = _finding(
         view,
         found,
         "exact duplicates",
-        "have the same features as another node",
+        _SAME,
         "Rows of the feature matrix that are equal in every entry (float32), unless a row is so "
         "short or so frequent that more than the stated number of equal pairs is expected by "
-        f"chance ({chance:,} such nodes here, in no group). Rows of zeros are not counted.",
+        f"chance ({chance:,} such nodes here, in no group). Rows of zeros are not counted. "
+        f"Nothing is judged where a row stands for {NODES_PER_ROW} nodes or more on average.",
         groups,
         {
             "rows of zeros": len(found.zero_rows),
             "nodes equal to another as chance may have it": chance,
             "expected false pairs": found.near.expected_false,
+            "distinct rows": found.distinct,
         },
+    )
+    if not found.comparable:
+        severity: Severity = "note" if found.one_hot else "warning"
+        return replace(finding, severity=severity, summary=_why_not_judged(found))
+    if groups or not chance:
+        return finding
+    return replace(
+        finding,
+        summary=f"No nodes {_SAME} beyond chance; {chance:,} nodes {_SAME}, but in rows so short "
+        "or so frequent that chance may have it.",
     )
 
 
 def _near(view: GraphView, found: DuplicateGroups) -> Finding:
     near = found.near
-    return _finding(
+    finding = _finding(
         view,
         found,
         "near duplicates",
@@ -134,6 +164,18 @@ def _near(view: GraphView, found: DuplicateGroups) -> Finding:
             "expected false pairs": near.expected_false,
         },
     )
+    if not found.comparable:
+        return replace(finding, severity="note", summary=_NOT_JUDGED)
+    if near.threshold > 1:
+        return replace(
+            finding,
+            severity="note",
+            summary="Not judged: rows are so short that chance may have any similarity of two.",
+            definition=f"Pairs of different rows with a {near.similarity} similarity that, with "
+            f"columns permuted independently, at most {near.expected_false:g} pairs of the whole "
+            "dataset are expected to reach. Here every similarity can be reached by more.",
+        )
+    return finding
 
 
 def _text(view: GraphView, found: DuplicateGroups) -> Finding:
@@ -162,7 +204,7 @@ def _together(view: GraphView, found: DuplicateGroups) -> Finding:
     groups = found.groups()
     pairs = [tuple(pair) for kind in found.pairs() for pair in kind.nodes.tolist()]
     twins = {tuple(pair) for pair in found.twins.nodes.tolist()}
-    return _finding(
+    finding = _finding(
         view,
         found,
         "duplicate groups",
@@ -177,6 +219,9 @@ def _together(view: GraphView, found: DuplicateGroups) -> Finding:
             "twins in the graph": len(twins),
         },
     )
+    if groups or found.comparable:
+        return finding
+    return replace(finding, severity="note", summary=_NOT_JUDGED)
 
 
 def _finding(

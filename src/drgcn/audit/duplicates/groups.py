@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +21,19 @@ from drgcn.audit.duplicates.features import (
     exact_duplicates,
     feature_rows,
     near_duplicates,
+    row_sizes,
 )
 from drgcn.audit.duplicates.texts import TextDuplicates, checked_texts, text_duplicates
 from drgcn.audit.graph_view import GraphView
+from drgcn.data.features import Features
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Groups = tuple[tuple[int, ...], ...]
+
+# Where a row stands for this many nodes on average, it describes a kind of node, and not a node.
+NODES_PER_ROW = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +44,13 @@ class DuplicateGroups:
         nodes: Number of nodes of the graph.
         exact: Pairs with equal features that chance does not explain.
         by_chance: Pairs with equal features so short or so frequent that chance may explain them;
-            they make no groups.
+            all pairs with equal features if these do not tell nodes apart. They make no groups.
         near: Pairs with similar features, and how similar they had to be.
         text: Pairs with similar texts; ``None`` if there are no texts.
         twins: Pairs with the same neighbours. They make no groups.
         zero_rows: Nodes without features, in no group by features.
+        distinct: Number of different rows of features, that of zeros left out.
+        one_hot: Whether every node has one feature, which no other node has.
     """
 
     nodes: int
@@ -53,6 +60,20 @@ class DuplicateGroups:
     text: TextDuplicates | None
     twins: DuplicatePairs
     zero_rows: tuple[int, ...]
+    distinct: int
+    one_hot: bool
+
+    @property
+    def comparable(self) -> bool:
+        """True if features tell nodes apart, so that being alike means something.
+
+        They do not if all nodes with features have the same ones, if a row stands for ten nodes
+        or more on average, or if features only number the nodes.
+        """
+        described = self.nodes - len(self.zero_rows)
+        if described < 2:
+            return described == self.nodes
+        return not self.one_hot and self.distinct > max(described / NODES_PER_ROW, 1)
 
     def pairs(self, *evidence: Evidence) -> list[DuplicatePairs]:
         """Return the pairs that make groups, of some kinds of evidence or of all."""
@@ -108,7 +129,7 @@ def find_duplicates(
     texts = None if texts is None else checked_texts(texts, view.nodes)
     found = exact_duplicates(rows)
     likely = _by_chance(rows, found.pairs, expected_false, seed)
-    return DuplicateGroups(
+    groups = DuplicateGroups(
         nodes=view.nodes,
         exact=_part(found.pairs, ~likely),
         by_chance=_part(found.pairs, likely),
@@ -118,7 +139,22 @@ def find_duplicates(
         else text_duplicates(texts, expected_false=expected_false, seed=seed),
         twins=structure_duplicates(view.pairs, view.nodes),
         zero_rows=tuple(found.zero_rows.tolist()),
+        distinct=view.nodes - len(found.pairs) - len(found.zero_rows),
+        one_hot=_is_one_hot(rows),
     )
+    if groups.comparable:
+        return groups
+    none = found.pairs.within(())
+    near = replace(groups.near, pairs=replace(none, evidence=groups.near.pairs.evidence))
+    return replace(groups, exact=none, by_chance=found.pairs, near=near)
+
+
+def _is_one_hot(rows: Features) -> bool:
+    sizes = row_sizes(rows)
+    if not (sizes == 1).all():
+        return False
+    columns = rows.indices if sparse.issparse(rows) else np.nonzero(rows)[1]
+    return len(np.unique(columns)) == len(columns)
 
 
 def _by_chance(

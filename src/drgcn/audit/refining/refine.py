@@ -317,6 +317,8 @@ def refine_until_stable(
     if unknown or not evidence:
         found = ", ".join(map(repr, unknown)) or "nothing"
         raise InputError(f"Expected evidence out of {', '.join(EVIDENCE)}; found {found}.")
+    if data.get("edge_weight") is not None:
+        warnings.warn("edge weights are not kept in a refined set", DrgcnWarning, stacklevel=2)
     drop = dict(drop) if isinstance(drop, Mapping) else list(drop)
     groups: list[list[int]] = []
     reasons: list[str] = []

@@ -131,7 +131,8 @@ def _class_share(data: Data) -> Tensor | None:
         return None
     x = data.x
     if data.edge_index is not None:
-        adj = normalized_adjacency(data.edge_index, data.num_nodes, dtype=torch.float32)
+        weight = data.get("edge_weight")
+        adj = normalized_adjacency(data.edge_index, data.num_nodes, edge_weight=weight)
         x = adj @ _dense(x).float()
     try:
         return class_share(x, y, data.get("train_mask"))
