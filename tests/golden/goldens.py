@@ -2,7 +2,7 @@
 
 ``DRGCN_GOLDEN=update python -m pytest tests/golden tests/theory`` writes every file anew; read the
 difference before it is committed. Numbers that depend on how a machine rounds are compared to the
-bit where versions and rounding are those of ``files/machine.json``; elsewhere only their names are.
+bit where versions and rounding are those of ``files/machine.json``; elsewhere only names are.
 """
 
 from __future__ import annotations
