@@ -12,6 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import drgcn.cli
+from drgcn.data import describe
 from drgcn.errors import DrgcnError
 from drgcn.studies.experiment import recipe
 
@@ -161,6 +162,16 @@ def test_data_verify_reports_missing_files_with_code_1(call):
     code, out, _ = call("data", "verify", "cora")
     assert code == 1
     assert "missing" in out
+
+
+def test_data_verify_reports_files_that_differ_with_code_1(call, tmp_path):
+    for file in describe("cora").files:
+        path = tmp_path / "no-data" / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("something else")
+    code, out, _ = call("data", "verify", "cora", "--json")
+    assert code == 1
+    assert set(json.loads(out).values()) == {"different"}
 
 
 def test_report_reads_records_alone(call, tmp_path):
