@@ -32,7 +32,7 @@ def train(model: torch.nn.Module, data) -> float:
     """Test accuracy after a plain PyG training loop."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     model.train()
-    for _ in range(200):
+    for _epoch in range(200):
         optimizer.zero_grad()
         out = model(data.x, data.edge_index)
         F.cross_entropy(out[data.train_mask], data.y[data.train_mask]).backward()

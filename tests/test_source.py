@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib import metadata
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -56,16 +57,45 @@ def test_report_loads_nothing_that_trains():
     assert not rooms & {"nn", "training", "sampling", "recommend", "kernels"}
 
 
+def test_modules_import_nothing_beyond_the_extras_of_their_verbs(request):
+    for extras, beyond, names in _loads(request.config.rootpath / "pyproject.toml"):
+        for name in names:
+            tree = ast.parse(modules()[name].read_text("utf-8"))
+            assert not _imported_at_once(tree) & {*beyond} - {"triton"}, (name, extras)
+
+
+def _imported_at_once(tree):
+    """Packages that a module imports when it is loaded itself, and not in a function."""
+    found, waiting = set(), [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.slow
 def test_verbs_load_with_their_documented_extras_alone(request):
-    project = request.config.rootpath / "pyproject.toml"
+    jobs = _loads(request.config.rootpath / "pyproject.toml")
+    words = [sys.executable, "-W", "ignore", "-c", PROGRAM.replace("JOBS", repr(jobs))]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def _loads(project):
+    """By sets of extras: packages that may not be imported, and the modules of the verbs."""
     jobs = []
     for extras in dict.fromkeys([(), *NEEDED.values()]):
         verbs = [verb for verb in VERBS if NEEDED.get(verb, ()) == extras]
         names = set().union(*(closure(f"drgcn.{VERBS[verb]}") for verb in verbs))
         jobs.append((extras, sorted(_packages_beyond(extras, project)), sorted(names)))
-    words = [sys.executable, "-W", "ignore", "-c", PROGRAM.replace("JOBS", repr(jobs))]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    return jobs
 
 
 def test_recommend_train_knows_nothing_of_the_papers_studies():

@@ -14,15 +14,9 @@ from drgcn.recommend.retrieval import exact_top
 from drgcn.recommend.serving import ExportFolder
 
 from ..recommend.serving.conftest import shop_data
-from .recommend_chain import TRAINING, done, make_chain, recommend, refused
+from .recommend_chain import TRAINING, done, recommend, refused
 
 pytest.importorskip("faiss")
-
-
-@pytest.fixture(scope="module")
-def chain(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("chain")
-    return folder, make_chain(folder)
 
 
 def test_the_evaluation_is_that_of_all_pairs(chain):

@@ -3,52 +3,56 @@
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+import warnings
 
 import pytest
 
+import drgcn.cli
 from drgcn.recommend.serving import ExportFolder, Recommender
 
-from .recommend_chain import make_chain, refused
+from ..children import CHILDREN
+from .recommend_chain import refused
 
 pytest.importorskip("faiss")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 
-@pytest.fixture(scope="module")
-def export(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served")
-    make_chain(folder)
-    return folder / "export"
+@pytest.fixture
+def export(chain):
+    return chain[0] / "export"
+
+
+def serve(export, out, error):
+    """The command, with what it says in two files."""
+    warnings.simplefilter("ignore")
+    for number, path in ((1, out), (2, error)):
+        os.dup2(os.open(path, os.O_WRONLY), number)
+    sys.argv = ["drgcn", "recommend", "serve", str(export), "--port", "0", "--most-n", "30"]
+    drgcn.cli.main()
 
 
 @pytest.fixture
-def server(export):
-    program = "import drgcn.cli; drgcn.cli.main()"
-    words = [sys.executable, "-W", "ignore", "-c", program, "recommend", "serve", str(export)]
-    process = subprocess.Popen(
-        [*words, "--port", "0", "--most-n", "30"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def server(export, tmp_path):
+    """The process, its port, and the file of its errors."""
+    out, error = tmp_path / "out", tmp_path / "error"
+    for path in (out, error):
+        path.touch()
+    process = CHILDREN.Process(target=serve, args=(export, out, error))
+    process.start()
     try:
-        line = process.stdout.readline()
-        found = re.search(r"http://127.0.0.1:(\d+)", line)
-        assert found, line + process.stderr.read()
-        yield process, int(found[1])
+        while not (found := re.search(r"http://127.0.0.1:(\d+)", out.read_text())):
+            assert process.is_alive(), out.read_text() + error.read_text()
+            time.sleep(0.02)
+        yield process, int(found[1]), error
     finally:
         process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+        process.join()
 
 
 def ask(port, path, body=None):
@@ -66,7 +70,7 @@ def ask(port, path, body=None):
 
 
 def test_a_server_answers_and_ends_when_told(export, server):
-    process, port = server
+    process, port, error = server
     status, text = ask(port, "/recommend", {"users": [7], "n": 5, "exact": True})
     assert status == 200
     found = json.loads(text)["recommendations"][0]
@@ -81,14 +85,15 @@ def test_a_server_answers_and_ends_when_told(export, server):
     assert (status, json.loads(text)["detail"]) == (422, "Expected n from 1 to 30; found 31.")
     assert ask(port, "/healthz")[0] == 200
     assert 'status="422"} 1' in ask(port, "/metrics")[1]
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    assert process.stderr.read() == ""
+    process.terminate()
+    process.join(30)
+    assert process.exitcode == 0
+    assert error.read_text() == ""
 
 
 @pytest.mark.slow
 def test_a_request_that_is_running_is_finished_first(server):
-    process, port = server
+    process, port, _ = server
     body = json.dumps({"users": [7], "n": 5}).encode()
     head = (
         "POST /recommend HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
@@ -97,12 +102,13 @@ def test_a_request_that_is_running_is_finished_first(server):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
         line.sendall(head.encode() + body[:5])
         assert ask(port, "/healthz")[0] == 200  # by now the server has read the first half
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
+        process.terminate()
+        process.join(1)
+        assert process.is_alive()
         line.sendall(body[5:])
         assert line.recv(4096).startswith(b"HTTP/1.1 200")
-    assert process.wait(30) == 0
+    process.join(30)
+    assert process.exitcode == 0
 
 
 def test_what_cannot_be_served(export, tmp_path, monkeypatch):

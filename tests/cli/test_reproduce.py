@@ -2,7 +2,6 @@
 
 import functools
 import json
-import multiprocessing
 import re
 from dataclasses import dataclass, replace
 
@@ -17,11 +16,8 @@ from drgcn.studies.reproduce.backend import attempt
 from drgcn.studies.reproduce.jobs import JobReport, failures_in, suites_in
 from drgcn.studies.reproduce.processes import ProcessRunner
 
+from .. import children  # noqa: F401 - what is forked has imported torch already
 from ..studies.reproduce.small_plan import cell, experiment, table_of, without_times
-
-multiprocessing.get_context("forkserver").set_forkserver_preload(
-    ["drgcn.studies.reproduce.processes"]
-)
 
 
 def tables():

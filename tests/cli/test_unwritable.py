@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 import sys
 from contextlib import contextmanager
 
@@ -14,7 +15,7 @@ import drgcn.cli
 from drgcn.cli.options import expect_file, expect_new_folder, use_folder
 from drgcn.errors import InputError
 
-from .recommend_chain import TRAINING, make_chain
+from .recommend_chain import TRAINING
 
 pytest.importorskip("faiss")
 pytest.importorskip("duckdb")
@@ -40,9 +41,8 @@ FULL = (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("places")
-    make_chain(folder)
+def place(chain, tmp_path_factory):
+    folder = shutil.copytree(chain[0], tmp_path_factory.mktemp("places"), dirs_exist_ok=True)
     rows = {"user": list(range(500)), "item": [n % 50 for n in range(500)], "time": [0] * 500}
     pq.write_table(pa.table(rows), folder / "clicks.parquet")
     (folder / "lines").mkdir()

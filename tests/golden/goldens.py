@@ -1,8 +1,8 @@
 """What the package did when its golden files were made, and how they are made again.
 
-``DRGCN_GOLDEN=update python -m pytest tests/golden`` writes every file anew; read the difference
-before it is committed. Numbers that depend on how a machine rounds are compared to the bit where
-versions and rounding are those of ``files/machine.json``; elsewhere only their names are.
+``DRGCN_GOLDEN=update python -m pytest tests/golden tests/theory`` writes every file anew; read the
+difference before it is committed. Numbers that depend on how a machine rounds are compared to the
+bit where versions and rounding are those of ``files/machine.json``; elsewhere only names are.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ FILES = Path(__file__).parent / "files"
 UPDATE = os.environ.get("DRGCN_GOLDEN") == "update"
 _DECIDING = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 _SHOWN = 12
+# Times, paths, versions and hardware.
+_MASKED = {
+    *("environment", "seconds", "seconds_each", "started", "folder", "out", "path", "hardware"),
+    *("device", "devices", "data_root", "wall_seconds", "peak_bytes", "source_path", "memory"),
+}
+_TIMES = ("_seconds", "_per_second")
 
 
 def expect_json(name: str, found: Any) -> None:
@@ -53,6 +59,18 @@ def expect_numbers(name: str, found: Any) -> None:
     expect_equal(f"{name}, names alone", _keys(found), _keys(golden))
     other = ", ".join(key for key, value in machine().items() if recorded[key] != value)
     pytest.skip(f"names are as they were; numbers are those of another machine ({other} differs)")
+
+
+def masked(value: Any) -> Any:
+    """The same without what another run, place or machine would change."""
+    if isinstance(value, dict):
+        return {
+            name: "masked" if name in _MASKED or name.endswith(_TIMES) else masked(part)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [masked(part) for part in value]
+    return value
 
 
 def expect_text(name: str, found: str) -> None:

@@ -9,6 +9,8 @@ from drgcn.cli import app
 from drgcn.theory.claims import CLAIMS
 from drgcn.theory.claims.evidence import Finding
 
+from ..golden.goldens import expect_numbers, masked
+
 EXPECTED = {
     "positive S commutes with ReLU": "holds",
     "second moment for covariance": "holds after repair",
@@ -43,16 +45,25 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(page):
+def printed(page):
     """What the command prints as JSON: all checks are run once."""
     done = CliRunner().invoke(app, ["theory", "--json", "--html", str(page)])
     assert done.exit_code == 0
-    return json.loads(done.stdout)["claims"]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def rows(printed):
+    return printed["claims"]
 
 
 @pytest.fixture(scope="module")
 def by_name(rows):
     return {row["name"]: row for row in rows}
+
+
+def test_numbers_are_as_they_were(printed):
+    expect_numbers("json/theory", masked(printed))
 
 
 def test_every_claim_on_the_command_line(rows, page):

@@ -23,16 +23,16 @@ class CutOffError(Exception):
     pass
 
 
-@pytest.mark.parametrize("rule", [None, Patience(patience=12)])
+@pytest.mark.parametrize("rule", [None, Patience(patience=6)])
 def test_a_pass_cut_off_goes_on_to_the_same_bits(tiny, tmp_path, rule):
     def make():
         return GCN(tiny.num_features, 8, 4, reweight="dr", norm="batch")
 
-    options = {"epochs": 16, "rule": rule}
+    options = {"epochs": 8, "rule": rule}
     whole = fit(make, tiny, range(6), **options)
 
     def cut(progress):
-        if progress.epochs_done > 22:  # in the second block of seeds
+        if progress.epochs_done > 11:  # in the second block of seeds
             raise CutOffError
 
     path = tmp_path / "pass.safetensors"
@@ -206,13 +206,13 @@ def test_a_damaged_checkpoint_is_started_anew(tiny, tmp_path):
 def test_an_interruption_in_the_middle_of_an_epoch_costs_no_bit(tiny, tmp_path, monkeypatch):
     def run():
         make = lambda: GCN(24, 8, 4, reweight="dr")  # noqa: E731
-        return fit(make, tiny, [0], epochs=20, checkpoint=tmp_path / "c", checkpoint_every=0)
+        return fit(make, tiny, [0], epochs=8, checkpoint=tmp_path / "c", checkpoint_every=0)
 
     validate, calls = Trainer._validate, []
 
     def interrupted(self):
         calls.append(None)
-        if len(calls) == 12:  # the step is made, its validation is not
+        if len(calls) == 5:  # the step is made, its validation is not
             raise KeyboardInterrupt
         return validate(self)
 

@@ -25,8 +25,8 @@ def gcn(data, **options):
 )
 def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, reweight, norm):
     make = gcn(tiny, reweight=reweight, norm=norm)
-    alone = fit(make, tiny, [6], epochs=15)
-    among = fit(make, tiny, [0, 5, 6], epochs=15)  # two blocks
+    alone = fit(make, tiny, [6], epochs=5)
+    among = fit(make, tiny, [0, 5, 6], epochs=5)  # two blocks
     for name, curves in alone.curves.items():
         assert torch.equal(curves[0], among.curves[name][2])
     weights = zip(
@@ -60,7 +60,7 @@ def test_the_outside_generator_is_neither_read_nor_moved(tiny):
 
 def test_one_pass_equals_a_plain_loop_over_seeds(tiny):
     """The literal protocol, without dropout so that random streams cannot hide a mistake."""
-    result = fit(gcn(tiny, dropout=0.0, reweight="dr"), tiny, [0, 1], epochs=30)
+    result = fit(gcn(tiny, dropout=0.0, reweight="dr"), tiny, [0, 1], epochs=15)
     x, adj, _ = GCN.prepare(tiny)
     for place, seed in enumerate((0, 1)):
         torch.manual_seed(stream_key(seed, "initialisation"))
@@ -71,7 +71,7 @@ def test_one_pass_equals_a_plain_loop_over_seeds(tiny):
             [{"params": decayed, "weight_decay": 5e-4}, {"params": others}], lr=0.01
         )
         best, best_epoch, test = -1.0, 0, 0.0
-        for epoch in range(1, 31):
+        for epoch in range(1, 16):
             model.train()
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x, adj)[tiny.train_mask], tiny.y[tiny.train_mask])
@@ -154,7 +154,7 @@ def test_a_model_with_a_penalty_of_its_own_is_not_decayed_beside_it(tiny):
 
 
 def test_kept_models_give_the_recorded_accuracy(tiny):
-    result = fit(gcn(tiny, reweight="dr"), tiny, range(3), epochs=20)
+    result = fit(gcn(tiny, reweight="dr"), tiny, range(3), epochs=8)
     inputs = GCN.prepare(tiny)
     for model, accuracy in zip(result.models, result.test_accuracy, strict=True):
         right = model(*inputs).argmax(-1) == tiny.y
@@ -172,8 +172,8 @@ def test_labels_of_test_nodes_cannot_influence_training(tiny):
 
 
 def test_l2_acts_on_the_regularized_parameters_only(tiny):
-    strong = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=60, weight_decay=1.0).models[0]
-    none = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=60, weight_decay=0.0).models[0]
+    strong = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=30, lr=0.02, weight_decay=1.0).models[0]
+    none = fit(gcn(tiny, dropout=0.0), tiny, [0], epochs=30, lr=0.02, weight_decay=0.0).models[0]
     assert strong.convs[0].weight.norm() < 0.2 * none.convs[0].weight.norm()
     assert strong.convs[1].weight.norm() > 0.2 * none.convs[1].weight.norm()
 
@@ -200,8 +200,8 @@ def test_early_stopping_is_per_seed_and_ends_the_pass(tiny, rule):
     ],
 )
 def test_any_full_batch_pyg_model_trains(tiny, make):
-    alone = fit(make, tiny, [1], epochs=15)
-    among = fit(make, tiny, range(3), epochs=15)
+    alone = fit(make, tiny, [1], epochs=5)
+    among = fit(make, tiny, range(3), epochs=5)
     assert torch.equal(alone.curves["train_loss"][0], among.curves["train_loss"][1])
     assert among.curves["train_loss"][0][-1] < among.curves["train_loss"][0][0]
 

@@ -67,7 +67,7 @@ DR = {"reweight": "dr", "dropout": 0.4}
     ("kind", "options"), [*((kind, DR) for kind in KINDS), ("fastgcn", {"norm": "batch"})]
 )
 def test_a_seed_alone_equals_the_seed_among_others_to_the_bit(tiny, kind, options):
-    settings = {"epochs": 5, "batch_size": 10, "inductive": "train"}
+    settings = {"epochs": 3, "batch_size": 10, "inductive": "train"}
     alone = fit(maker(kind, **options), tiny, [6], **settings)
     among = fit(maker(kind, **options), tiny, [0, 6, 7], **settings)  # two blocks
     assert_equal_to_the_bit(alone, 0, among, 1)
@@ -80,7 +80,7 @@ def test_the_outside_generator_is_neither_read_nor_moved(tiny, kind):
     for seed in (1, 2):
         torch.manual_seed(seed)
         before = torch.random.get_rng_state()
-        found.append(fit(maker(kind, dropout=0.3), tiny, [0], epochs=3, batch_size=10))
+        found.append(fit(maker(kind, dropout=0.3), tiny, [0], epochs=2, batch_size=10))
         assert torch.equal(before, torch.random.get_rng_state())
     assert_equal_to_the_bit(found[0], 0, found[1], 0)
 
@@ -122,7 +122,7 @@ def plain_loop(make, data, training, seed, *, epochs, batch_size, lr, decay, los
 )
 def test_one_pass_equals_a_plain_loop_over_seeds_and_steps(tiny, kind, inductive):
     make = maker(kind, reweight="dr", dropout=0.2)
-    settings = {"epochs": 5, "batch_size": 10, "lr": 0.02}
+    settings = {"epochs": 3, "batch_size": 10, "lr": 0.02}
     result = fit(make, tiny, [0, 1], inductive=inductive, rule=LAST, **settings)
     training = tiny
     if inductive:
@@ -149,7 +149,7 @@ def test_one_pass_equals_a_plain_loop_over_seeds_and_steps(tiny, kind, inductive
 @pytest.mark.parametrize("kind", ["fastgcn", "concat"])
 def test_several_labels_a_node_are_those_of_each_seeds_own_batch(table, kind):
     make = maker(kind, table)
-    settings = {"epochs": 6, "batch_size": 7, "lr": 0.02}
+    settings = {"epochs": 3, "batch_size": 7, "lr": 0.02}
     result = fit(make, table, [0, 1, 2], rule=LAST, **settings)
     assert result.metric == "micro-F1"
     loss_of = F.binary_cross_entropy_with_logits
@@ -161,9 +161,9 @@ def test_several_labels_a_node_are_those_of_each_seeds_own_batch(table, kind):
 
 @KIND
 def test_models_learn_from_samples(kind):
-    data = one_graph(200)
+    data = one_graph(150)
     make = lambda: KINDS[kind](FEATURES, CLASSES, reweight="dr")  # noqa: E731
-    options = {"epochs": 20, "batch_size": 20, "lr": 0.03, "inductive": "train"}
+    options = {"epochs": 10, "batch_size": 20, "lr": 0.06, "inductive": "train"}
     result = fit(make, data, range(3), **options)
     assert sum(result.test_accuracy) / 3 > 0.6  # of three classes
 
@@ -237,7 +237,7 @@ def poisoned(data, *parts, labels=False):
 )
 def test_training_sees_nothing_of_other_nodes(tiny, kind, inductive):
     bad = poisoned(tiny, "val", "test", labels=True)
-    settings = {"epochs": 4, "batch_size": 10, "inductive": inductive, "rule": LAST}
+    settings = {"epochs": 2, "batch_size": 10, "inductive": inductive, "rule": LAST}
     clean, other = (fit(maker(kind, reweight="dr"), d, [0, 1], **settings) for d in (tiny, bad))
     for place in range(2):
         assert torch.equal(*(r.curves["train_loss"][place] for r in (clean, other)))
@@ -250,7 +250,7 @@ def test_training_sees_nothing_of_other_nodes(tiny, kind, inductive):
 
 @ONE_OF_EACH
 def test_by_default_training_sees_the_whole_graph(tiny, kind):
-    settings = {"epochs": 3, "batch_size": 10}
+    settings = {"epochs": 2, "batch_size": 10}
     bad = poisoned(tiny, "val", "test")
     clean, other = (fit(maker(kind), d, [0], **settings) for d in (tiny, bad))
     assert not torch.equal(clean.curves["train_loss"][0], other.curves["train_loss"][0])
@@ -258,7 +258,7 @@ def test_by_default_training_sees_the_whole_graph(tiny, kind):
 
 @ONE_OF_EACH
 def test_apart_validation_sees_nothing_of_test_nodes(tiny, kind):
-    settings = {"epochs": 4, "batch_size": 10, "inductive": "apart"}
+    settings = {"epochs": 3, "batch_size": 10, "inductive": "apart"}
     bad = poisoned(tiny, "test", labels=True)
     clean, other = (fit(maker(kind, reweight="dr"), d, [0], **settings) for d in (tiny, bad))
     for name in clean.curves:
@@ -275,7 +275,7 @@ def test_apart_validation_sees_nothing_of_test_nodes(tiny, kind):
     ("kind", "inductive"), [*((kind, "apart") for kind in KINDS), ("concat", "train")]
 )
 def test_kept_models_give_the_recorded_accuracy_where_they_are_tested(tiny, kind, inductive):
-    settings = {"epochs": 5, "batch_size": 10, "inductive": inductive}
+    settings = {"epochs": 3, "batch_size": 10, "inductive": inductive}
     result = fit(maker(kind), tiny, [0], **settings)
     seen = tiny
     if inductive == "apart":
@@ -367,7 +367,7 @@ def test_a_pass_cut_off_between_two_steps_goes_on_to_the_same_bits(
     tiny, tmp_path, monkeypatch, kind
 ):
     def run(**options):
-        settings = {"epochs": 8, "batch_size": 10, "inductive": "train"}
+        settings = {"epochs": 4, "batch_size": 10, "inductive": "train"}
         make = maker(kind, reweight="dr", norm="batch", dropout=0.3)
         return fit(make, tiny, range(2), **settings, **options)
 
@@ -376,7 +376,7 @@ def test_a_pass_cut_off_between_two_steps_goes_on_to_the_same_bits(
 
     def cut(self, *arguments):
         calls.append(None)
-        if len(calls) == 14:  # three steps an epoch
+        if len(calls) == 8:  # three steps an epoch
             raise CutOffError
         return step(self, *arguments)
 

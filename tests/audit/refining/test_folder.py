@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from drgcn.audit.texts import NodeTexts
 from drgcn.data import load
 from drgcn.errors import InputError
 
+from ...children import CHILDREN
 from ..graphs import ring, spoilt
 from .test_refine import CASES, random_case, same
 
@@ -140,24 +141,28 @@ def test_what_would_be_read_back_differently_is_refused(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def write_and_wait(folder: Path, written: threading.Event) -> None:
+    """Stops when everything is written, and before the folder gets its name."""
+    check = refined_folder._check
+
+    def wait(*words: object) -> None:
+        check(*words)
+        written.set()
+        time.sleep(60)
+
+    refined_folder._check = wait
+    write_refined(refine(load("wine")), folder)
+
+
 def test_a_killed_run_leaves_no_folder_of_that_name(tmp_path):
-    program = (
-        "import sys, time\n"
-        "from drgcn.audit.refining import refine as refined_folder\n"
-        "from drgcn.audit.refining.refine import refine\n"
-        "from drgcn.data import load\n"
-        "check = refined_folder._check\n"
-        "def wait(*words):\n"
-        "    check(*words); print('written', flush=True); time.sleep(60)\n"
-        "refined_folder._check = wait\n"
-        "refined_folder.write_refined(refine(load('wine')), sys.argv[1])\n"
-    )
-    words = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "out")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == b"written\n"
-        run.kill()
+    written = CHILDREN.Event()
+    run = CHILDREN.Process(target=write_and_wait, args=(tmp_path / "out", written))
+    run.start()
+    assert written.wait(60)
+    run.kill()
+    run.join()
     assert not (tmp_path / "out").exists()
-    assert all(path.name.startswith(".out.partial-") for path in tmp_path.iterdir())
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".out.partial-")
     write_refined(refine(load("wine")), tmp_path / "out")
     assert load(tmp_path / "out").num_nodes == 178

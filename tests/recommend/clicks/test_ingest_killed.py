@@ -1,36 +1,35 @@
 """A process that is killed in the middle leaves nothing that loads, and nothing for long."""
 
+import importlib
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ingest
 
+from ...children import CHILDREN
 from .tables import random_events, write_csv, write_parquet
 
 pytest.importorskip("duckdb")
 
-# Stands in for one step of the work: does it, or does not, and dies.
-KILLED = """
-import importlib, os, signal, sys
+# The function has the name of its module.
+INGEST = importlib.import_module("drgcn.recommend.clicks.ingest")
 
-work = importlib.import_module("drgcn.recommend.clicks.ingest")  # the function has its name too
 
-place, first = sys.argv[1], sys.argv[2] == "before"
-step = getattr(work, place)
+def ingest_and_die(folder, place, when):
+    """Ingests, and is killed before one step of the work or after it."""
+    os.chdir(folder)
+    step = getattr(INGEST, place)
 
-def dying(*arguments, **more):
-    if not first:
-        step(*arguments, **more)
-    os.kill(os.getpid(), signal.SIGKILL)
+    def dying(*arguments, **more):
+        if when == "after":
+            step(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(work, place, dying)
-work.ingest("clicks.parquet", "out", users="users.csv")
-"""
+    setattr(INGEST, place, dying)
+    INGEST.ingest("clicks.parquet", "out", users="users.csv")
 
 
 def loads(path):
@@ -44,9 +43,9 @@ def loads(path):
 @pytest.mark.parametrize(
     ("place", "when"),
     [
-        pytest.param("write_clicks", "before", marks=pytest.mark.slow),
-        pytest.param("write_clicks", "after", marks=pytest.mark.slow),
-        pytest.param("write_attributes", "after", marks=pytest.mark.slow),
+        ("write_clicks", "before"),
+        ("write_clicks", "after"),
+        ("write_attributes", "after"),
         ("write_manifest", "before"),
     ],
 )
@@ -54,9 +53,10 @@ def test_killed_in_the_middle(tmp_path, monkeypatch, place, when):
     monkeypatch.chdir(tmp_path)
     write_parquet("clicks.parquet", ("user", "item", "time"), random_events(0, 100))
     write_csv("users.csv", ("user", "age"), [(f"u{k}", k) for k in range(30)])
-    words = [sys.executable, "-W", "ignore", "-c", KILLED, place, when]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    process = CHILDREN.Process(target=ingest_and_die, args=(tmp_path, place, when))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     left = {name for name in os.listdir() if name not in ("clicks.parquet", "users.csv")}
     assert len(left) == 1  # it really was in the middle
     assert "out" not in left

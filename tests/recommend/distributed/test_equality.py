@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.multiprocessing.spawn import start_processes
 
+from tests import children  # noqa: F401 - what is forked has imported torch already
 from tests.recommend.model.clicks import data
 
 from .ranks import CASES, Alone, rank_main, run
@@ -28,7 +29,7 @@ def two_ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     jobs = {case: (case, "Together") for case in CASES} | WRONG
     arguments = (2, free_port(), folder, jobs)
-    start_processes(rank_main, arguments, nprocs=2, start_method="spawn")
+    start_processes(rank_main, arguments, nprocs=2, start_method="forkserver")
     return [torch.load(folder / f"rank-{rank}.pt") for rank in range(2)]
 
 

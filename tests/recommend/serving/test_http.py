@@ -1,5 +1,6 @@
 """The endpoint, asked in process."""
 
+import asyncio
 import warnings
 
 import pytest
@@ -129,6 +130,28 @@ def test_a_body_too_large_is_not_read(shop):
     answer = client.post("/recommend", content=b'{"users": ["' + b"x" * 2000 + b'"]}')
     assert answer.status_code == 413
     assert "at most 1000 bytes" in answer.json()["detail"]
+
+
+def test_reading_stops_at_a_body_too_large():
+    from drgcn.recommend.serving.http import MeteredApp, RequestMeter
+
+    read, sent = [], []
+
+    async def receive():
+        read.append(b"x" * 600)
+        return {"type": "http.request", "body": read[-1], "more_body": len(read) < 9}
+
+    async def read_all(scope, receive, send):
+        while (await receive())["more_body"]:
+            pass
+
+    async def send(message):
+        sent.append(message)
+
+    app = MeteredApp(read_all, RequestMeter(["/recommend"]), 1000)
+    asyncio.run(app({"type": "http", "path": "/recommend"}, receive, send))
+    assert len(read) == 2
+    assert sent[0]["status"] == 413
 
 
 def test_health_and_other_paths(client, exported):

@@ -78,6 +78,8 @@ def test_odd_features_are_warned_of(planted):
     with pytest.warns(UserWarning, match="row"):
         by_row = load("planted", normalize="row", nodes=200, labels_per_class=6, val_per_class=12)
     assert "negative values" in " ".join(advise(by_row).warnings)
+    by_row.x = by_row.x.abs()
+    assert "negative values" not in " ".join(advise(by_row).warnings)
     assert not advise(planted).warnings
 
 

@@ -1,7 +1,6 @@
 """A run that is killed at any instant, again and again, comes to the same records."""
 
 import functools
-import multiprocessing
 import os
 import random
 import signal
@@ -19,17 +18,17 @@ from drgcn.studies.reproduce.backend import attempt, run_job
 from drgcn.studies.reproduce.processes import JobQueue
 from drgcn.studies.run import run
 
+from ...children import CHILDREN
 from .small_plan import small_jobs, without_times
 
-_CONTEXT = multiprocessing.get_context("forkserver")
 _PROGRAM = Path(__file__).with_name("small_plan.py")
 
 
-def run_all(out):
+def run_all(out, epochs):
     """The small plan job after job, with a checkpoint after every epoch."""
     torch.set_num_threads(1)
     backend.run = functools.partial(run, checkpoint_every=0.0)
-    for job in small_jobs():
+    for job in small_jobs(epochs=epochs):
         run_job(job, out)
 
 
@@ -39,12 +38,40 @@ def leftovers(out):
     return [path for found in places for path in found]
 
 
-def test_twenty_kills_of_a_plan_change_nothing(tmp_path, uninterrupted):
+def finish_and_compare(out, expected, epochs):
+    run_all(out, epochs)
+    assert without_times(out) == expected
+    assert leftovers(out) == []
+
+
+@pytest.fixture
+def own_run(monkeypatch):
+    """Puts back what ``run_all`` sets."""
+    monkeypatch.setattr(backend, "run", run)
+
+
+def test_a_plan_killed_in_the_middle_of_its_jobs_goes_on(tmp_path, uninterrupted, own_run):
+    for done in (0, 1, 3, 5, 6):  # of eight
+        process = CHILDREN.Process(target=run_all, args=(tmp_path, 4))
+        process.start()
+        while len(list(tmp_path.glob("*.json"))) < done or not any(
+            tmp_path.glob(".checkpoints/*")
+        ):
+            assert process.is_alive()
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    finish_and_compare(tmp_path, uninterrupted(4), 4)
+
+
+@pytest.mark.slow
+def test_twenty_kills_of_a_plan_change_nothing(tmp_path, uninterrupted, own_run):
     chance = random.Random(20)
     kills = folder = 0
     while kills < 20:
         out = tmp_path / str(folder)
-        process = _CONTEXT.Process(target=run_all, args=(out,))
+        process = CHILDREN.Process(target=run_all, args=(out, 12))
         process.start()
         process.join(chance.uniform(0.05, 0.6))
         if process.is_alive():
@@ -53,12 +80,9 @@ def test_twenty_kills_of_a_plan_change_nothing(tmp_path, uninterrupted):
             kills += 1
             continue
         assert process.exitcode == 0
-        assert without_times(out) == uninterrupted
+        assert without_times(out) == uninterrupted()
         folder += 1
-    run_all(out)
-    backend.run = run
-    assert without_times(out) == uninterrupted
-    assert leftovers(out) == []
+    finish_and_compare(out, uninterrupted(), 12)
 
 
 def start(out, workers=2, *epochs):
@@ -68,7 +92,7 @@ def start(out, workers=2, *epochs):
     )
 
 
-def kill_and_compare(out, kills, uninterrupted, chance):
+def kill_and_compare(out, kills, expected, chance):
     """Kills the runner, or it and its workers, at random instants once work has begun."""
     for _ in range(kills):
         process = start(out)
@@ -82,7 +106,7 @@ def kill_and_compare(out, kills, uninterrupted, chance):
     process = start(out)
     _, said = process.communicate(timeout=200)
     assert process.returncode == 0, said
-    assert without_times(out) == uninterrupted
+    assert without_times(out) == expected
     assert leftovers(out) == []
 
 
@@ -91,7 +115,7 @@ def kill_and_compare(out, kills, uninterrupted, chance):
 def test_twenty_kills_of_the_process_runner_change_nothing(tmp_path, uninterrupted):
     chance = random.Random(200)
     for round_ in range(4):
-        kill_and_compare(tmp_path / str(round_), 5, uninterrupted, chance)
+        kill_and_compare(tmp_path / str(round_), 5, uninterrupted(), chance)
 
 
 @pytest.mark.slow
@@ -115,24 +139,24 @@ def test_ctrl_c_ends_with_130_and_nothing_half_written(tmp_path, uninterrupted):
     assert b"Traceback" not in said
     assert list(tmp_path.rglob("*.partial")) == []
     assert list(tmp_path.glob(".locks/*")) == []
-    assert without_times(tmp_path).items() <= uninterrupted.items()
+    assert without_times(tmp_path).items() <= uninterrupted().items()
 
 
-def compare_two_runners(both, out, uninterrupted):
+def compare_two_runners(both, out, expected):
     for process in both:
         process.start()
     for process in both:
         process.join(200)
     assert [process.exitcode for process in both] == [0, 0]
-    assert without_times(out) == uninterrupted
+    assert without_times(out) == expected
     assert len(list(out.glob("*.json"))) == len(small_jobs())
     assert leftovers(out) == []
 
 
-def run_queue(out):
+def run_queue(out, epochs):
     """The small plan as the process runner takes it, but in this one process."""
     torch.set_num_threads(1)
-    queue = JobQueue(small_jobs())
+    queue = JobQueue(small_jobs(epochs=epochs))
     while queued := queue.next([]):
         try:
             assert attempt(queued.job, out, patience=queued.patience).error is None
@@ -141,8 +165,8 @@ def run_queue(out):
 
 
 def test_two_runners_on_one_folder_share_the_work(tmp_path, uninterrupted):
-    both = [_CONTEXT.Process(target=run_queue, args=(tmp_path,)) for _ in range(2)]
-    compare_two_runners(both, tmp_path, uninterrupted)
+    both = [CHILDREN.Process(target=run_queue, args=(tmp_path, 4)) for _ in range(2)]
+    compare_two_runners(both, tmp_path, uninterrupted(4))
 
 
 def run_program(out):
@@ -153,5 +177,5 @@ def run_program(out):
 
 @pytest.mark.slow
 def test_two_process_runners_on_one_folder_share_the_work(tmp_path, uninterrupted):
-    both = [_CONTEXT.Process(target=run_program, args=(tmp_path,)) for _ in range(2)]
-    compare_two_runners(both, tmp_path, uninterrupted)
+    both = [CHILDREN.Process(target=run_program, args=(tmp_path,)) for _ in range(2)]
+    compare_two_runners(both, tmp_path, uninterrupted())

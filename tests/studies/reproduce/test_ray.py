@@ -73,24 +73,22 @@ def leftovers(*folders):
     return [p for p in hidden if not p.match("*-seeds-*.json") or p.name.startswith(".")]
 
 
-@pytest.mark.parametrize(
-    "shared",
-    [pytest.param(True, id="shared-folder", marks=pytest.mark.slow), False],
-    ids=lambda _: "folders-apart",
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False], ids=["shared-folder", "folders-apart"])
 def test_records_are_the_same_as_without_a_cluster(shared, runner, home, tmp_path, uninterrupted):
     jobs = small_jobs()
     reports = list(replace(runner, shared=shared)(jobs, tmp_path))
     assert [r.error for r in reports] == [None] * len(jobs)
     assert sorted(r.job.key for r in reports) == sorted(job.key for job in jobs)
     assert {r.trained for r in reports} == {jobs[0].seeds}
-    assert without_times(tmp_path) == uninterrupted
+    assert without_times(tmp_path) == uninterrupted()
     assert leftovers(tmp_path, home / ".cache") == []
     again = list(replace(runner, shared=shared)(jobs[:2], tmp_path))
     assert [(r.error, r.trained) for r in again] == [(None, ())] * 2
-    assert without_times(tmp_path) == uninterrupted
+    assert without_times(tmp_path) == uninterrupted()
 
 
+@pytest.mark.slow
 def test_only_missing_seeds_are_trained_on_nodes_with_folders_apart(runner, tmp_path):
     some, more = (Job(experiment(epochs=3), None, seeds) for seeds in ((0, 2), (0, 1, 2, 3)))
     apart = replace(runner, shared=False)
@@ -99,6 +97,7 @@ def test_only_missing_seeds_are_trained_on_nodes_with_folders_apart(runner, tmp_
     assert sorted(seed for _, seed in without_times(tmp_path)) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_failing_job_is_recorded_and_the_rest_goes_on(runner, tmp_path):
     good = Job(experiment(epochs=2), None, (0,))
     bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))
@@ -146,12 +145,8 @@ def dying(marker, deaths):
     return task
 
 
-@pytest.mark.parametrize(
-    "shared",
-    [pytest.param(True, id="shared-folder", marks=pytest.mark.slow), False],
-    ids=lambda shared: None if shared else "folders-apart",
-)
 @pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False], ids=["shared-folder", "folders-apart"])
 def test_a_killed_process_changes_nothing(shared, runner, home, tmp_path, uninterrupted):
     out = tmp_path / "out"
     task = dying(tmp_path / "died", deaths=1)
@@ -159,7 +154,7 @@ def test_a_killed_process_changes_nothing(shared, runner, home, tmp_path, uninte
     assert (tmp_path / "died-0").exists()
     assert [r.error for r in reports] == [None] * len(reports)
     assert sorted(r.attempts for r in reports)[-2:] == [1, 2]
-    assert without_times(out) == uninterrupted
+    assert without_times(out) == uninterrupted()
     assert leftovers(out, home / ".cache") == []
 
 
@@ -205,7 +200,7 @@ def test_a_lost_node_changes_nothing(cluster, runner, home, tmp_path, uninterrup
             cluster.add_node(**NODE)
     assert len(removed) == 1
     assert [r.error for r in reports] == [None] * len(reports)
-    assert without_times(out) == uninterrupted
+    assert without_times(out) == uninterrupted()
     assert leftovers(out, home / ".cache") == []
 
 
@@ -287,7 +282,7 @@ def test_a_killed_driver_leaves_its_records_and_the_next_goes_on(
     written = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
     assert written
     list(runner(small_jobs(), tmp_path))
-    assert without_times(tmp_path) == uninterrupted
+    assert without_times(tmp_path) == uninterrupted()
     assert {path: path.read_bytes() for path in written} == written
 
 

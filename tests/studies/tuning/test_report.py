@@ -11,60 +11,65 @@ from drgcn.studies.tuning.report import tuning_report, tuning_words, write_repor
 from drgcn.studies.tuning.search import Search, run_searches
 from drgcn.studies.tuning.space import SettingRange
 
-USUAL = recipe("planted", "random", hidden_channels=8, epochs=12)
+USUAL = recipe("planted", "random", hidden_channels=8, epochs=6)
 SPACE = (SettingRange("lr", 1e-2, 1e-1, log=True), SettingRange("dropout", 0.0, 0.8))
 
 
-@pytest.fixture
-def made(tiny, tmp_path):
-    """Reports on plain and Dr, and the runs on fresh seeds behind them."""
-
-    def make(trials, fresh=range(2, 5), asked=None):
-        rows = (USUAL, replace(USUAL, reweight="dr"))
-        searches = [Search(row, tiny, SPACE, tmp_path, seeds=(0, 1)) for row in rows]
-        run_searches(searches, trials)
-        outcomes = [
-            tuple(
-                run(e, tiny, fresh, tmp_path / "fresh")
-                for e in (search.experiment, search.chosen(trials))
-            )
-            for search in searches
-        ]
-        report = tuning_report(
-            searches,
-            outcomes,
-            tiny.dataset,
-            trials=trials,
-            trials_asked=asked or trials,
-            timeout=None,
-            device=torch.device("cpu"),
-            out=tmp_path,
+def make(tiny, out, trials, fresh=range(2, 5), asked=None):
+    """A report on plain and Dr, its searches, and the runs on fresh seeds behind it."""
+    rows = (USUAL, replace(USUAL, reweight="dr"))
+    searches = [Search(row, tiny, SPACE, out, seeds=(0, 1)) for row in rows]
+    run_searches(searches, trials)
+    outcomes = [
+        tuple(
+            run(e, tiny, fresh, out / "fresh") for e in (search.experiment, search.chosen(trials))
         )
-        return report, searches, outcomes
+        for search in searches
+    ]
+    report = tuning_report(
+        searches,
+        outcomes,
+        tiny.dataset,
+        trials=trials,
+        trials_asked=asked or trials,
+        timeout=None,
+        device=torch.device("cpu"),
+        out=out,
+    )
+    return report, searches, outcomes
 
-    return make
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture(scope="module")
+def made(tiny, folder):
+    """Three trials of nine that were asked for, and three fresh seeds."""
+    return make(tiny, folder, 3, asked=9)
 
 
 def test_a_report_holds_all_that_is_needed_to_judge_it(made, tiny, tmp_path):
-    report, searches, _ = made(4)
+    report, searches, _ = made
     path = write_report(report, tmp_path)
     assert json.loads(path.read_text()) == report
     assert report["data"]["content_hash"] == tiny.dataset.content_hash
-    assert report["budget"]["trials"] == 4
+    assert report["budget"]["trials"] == 3
     assert report["budget"]["seeds"] == [0, 1]
     assert report["space"]["lr"] == {"low": 0.01, "high": 0.1, "log": True, "whole": False}
     assert {"torch", "optuna", "drgcn", "source", "device"} <= report["environment"].keys()
     assert report["hardware"] == [report["environment"]["device"]]
     for found, search in zip(report["searches"], searches, strict=True):
-        assert found["epochs"] == 4 * 2 * USUAL.epochs
+        assert found["epochs"] == 3 * 2 * USUAL.epochs
         assert found["seconds"] > 0
         values = [trial.value for trial in search.trials]
-        assert found["best_so_far"] == [max(values[: n + 1]) for n in range(4)]
+        assert found["best_so_far"] == [max(values[: n + 1]) for n in range(3)]
         assert found["best"]["val_accuracy"] == max(values)
 
 
-def test_only_fresh_seeds_are_reported(made, tmp_path):
-    report, _, outcomes = made(3)
+def test_only_fresh_seeds_are_reported(made, folder):
+    report, _, outcomes = made
     fresh = report["fresh"]
     assert fresh["seeds"] == [2, 3, 4]
     assert not set(fresh["seeds"]) & set(report["budget"]["seeds"])
@@ -72,12 +77,12 @@ def test_only_fresh_seeds_are_reported(made, tmp_path):
     assert names == [("gcn", False), ("gcn", True), ("gcn + dr", False), ("gcn + dr", True)]
     for row, outcome in zip(fresh["rows"], (o for pair in outcomes for o in pair), strict=True):
         assert row["test_accuracy"] == [outcome.seeds[s].test_accuracy for s in (2, 3, 4)]
-        assert all((tmp_path / record).is_file() for record in row["records"])
+        assert all((folder / record).is_file() for record in row["records"])
     assert "test_accuracy" not in json.dumps(report["searches"])
 
 
 def test_rows_are_compared_tuned_with_tuned(made):
-    report, _, ((plain, plain_tuned), (dr, dr_tuned)) = made(3)
+    report, _, ((plain, plain_tuned), (dr, dr_tuned)) = made
     expected = [
         ("gcn, tuned", "untuned", plain_tuned, plain),
         ("gcn + dr, tuned", "untuned", dr_tuned, dr),
@@ -94,18 +99,18 @@ def test_rows_are_compared_tuned_with_tuned(made):
 
 
 @pytest.mark.slow
-def test_searching_on_after_a_look_at_the_test_nodes_is_told(made, tmp_path):
-    report, *_ = made(2)
+def test_searching_on_after_a_look_at_the_test_nodes_is_told(tiny, tmp_path):
+    report, *_ = make(tiny, tmp_path, 2)
     write_report(report, tmp_path)
     assert report["tested_after"] == [2]
     assert "looked at" not in tuning_words(report)
-    report, *_ = made(3)
+    report, *_ = make(tiny, tmp_path, 3)
     assert report["tested_after"] == [2, 3]
     assert "only the first look was blind" in tuning_words(report)
 
 
 def test_words_have_budget_settings_and_verdicts(made):
-    report, *_ = made(3, asked=9)
+    report, *_ = made
     words = tuning_words(report)
     assert "9 were asked for, but time was up" in words
     assert "Test labels were hidden" in words
@@ -116,8 +121,8 @@ def test_words_have_budget_settings_and_verdicts(made):
     assert "gcn + dr, tuned over gcn, tuned: " in words
 
 
-def test_one_fresh_seed_has_no_interval(made, tmp_path):
-    report, *_ = made(1, fresh=range(2, 3))
+def test_one_fresh_seed_has_no_interval(tiny, tmp_path):
+    report, *_ = make(tiny, tmp_path, 1, fresh=range(2, 3))
     write_report(report, tmp_path)  # would refuse NaN and infinity
     words = tuning_words(report)
     assert "one seed allows no interval" in words
