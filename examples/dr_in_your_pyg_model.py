@@ -1,4 +1,4 @@
-"""Dimensional reweighting in a PyG model of your own: two ways.
+"""Dimensional reweighting in a PyG model of your own: by hand, inserted, and compared.
 
 python examples/dr_in_your_pyg_model.py
 """
@@ -7,50 +7,40 @@ import torch
 import torch.nn.functional as F
 from torch_geometric.nn import GCN, GCNConv
 
-from drgcn import DimensionalReweighting, insert_reweighting, load, reweighting_blocks
+from drgcn import DimensionalReweighting, compare, insert_reweighting, load, reweighting_blocks
+
+data = load("planted")
+features, hidden, classes = data.num_features, 32, data.dataset.classes
 
 
 class Net(torch.nn.Module):
-    """Written by hand: a block in front of each convolution."""
+    """Written by hand: a block in front of each convolution, or none."""
 
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+    def __init__(self, gate: str | None) -> None:
         super().__init__()
-        self.dr1 = DimensionalReweighting(in_channels)
-        self.conv1 = GCNConv(in_channels, hidden_channels)
-        self.dr2 = DimensionalReweighting(hidden_channels)
-        self.conv2 = GCNConv(hidden_channels, out_channels)
+        self.conv1, self.conv2 = GCNConv(features, hidden), GCNConv(hidden, classes)
+        make = torch.nn.Identity if gate is None else DimensionalReweighting
+        self.dr1, self.dr2 = make(features), make(hidden)
 
     def forward(self, x, edge_index):
         """Class scores."""
-        x = F.dropout(self.dr1(x), 0.5, self.training)
-        x = self.conv1(x, edge_index).relu()
-        x = F.dropout(self.dr2(x), 0.5, self.training)
-        return self.conv2(x, edge_index)
+        x = self.conv1(self.dr1(x), edge_index).relu()
+        x = F.dropout(x, 0.5, self.training)
+        return self.conv2(self.dr2(x), edge_index)
 
 
-def train(model: torch.nn.Module, data) -> float:
-    """Test accuracy after a plain PyG training loop."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-    model.train()
-    for _epoch in range(200):
-        optimizer.zero_grad()
-        out = model(data.x, data.edge_index)
-        F.cross_entropy(out[data.train_mask], data.y[data.train_mask]).backward()
-        optimizer.step()
-    model.eval()
-    right = model(data.x, data.edge_index).argmax(-1) == data.y
-    return float(right[data.test_mask].float().mean())
+def gcn() -> GCN:
+    """PyG's own."""
+    return GCN(features, hidden, num_layers=2, out_channels=classes, dropout=0.5)
 
 
-torch.manual_seed(0)
-data = load("planted")
+# A copy of any PyG model, with a block in front of every convolution.
+for name, block in reweighting_blocks(insert_reweighting(gcn())).items():
+    print(f"inserted {name}: {block}")
 
-by_hand = Net(data.num_features, 32, data.dataset.classes)
-print(f"by hand:  {train(by_hand, data):.3f}")
+# The same training, seeds and first weights for every row: only the gate differs.
+print("\nwritten by hand:\n")
+print(compare(Net, data, range(4), gates=(None, "dr"), epochs=200).summary())
 
-plain = GCN(data.num_features, 32, num_layers=2, out_channels=data.dataset.classes, dropout=0.5)
-inserted = insert_reweighting(plain)  # a copy; `plain` stays as it is
-for name, block in reweighting_blocks(inserted).items():
-    print(f"inserted: {name}: {block}")
-print(f"plain:    {train(plain, data):.3f}")
-print(f"inserted: {train(inserted, data):.3f}")
+print("\nPyG's GCN, with both control gates:\n")
+print(compare(gcn, data, range(4), epochs=200).summary())

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from drgcn.stability import stability_k as stability_k
     from drgcn.stability import variance_spread as variance_spread
     from drgcn.studies.advice.advice import advise as advise
+    from drgcn.studies.compare import compare as compare
     from drgcn.training import fit as fit
+    from drgcn.training import load_fit as load_fit
     from drgcn.training.tracker import StabilityTracker as StabilityTracker
 
 
@@ -39,9 +41,14 @@ _HOMES = {
     "variance_spread": "drgcn.stability",
     "load": "drgcn.data",
     "fit": "drgcn.training",
+    "load_fit": "drgcn.training",
+    "compare": "drgcn.studies.compare",
     "StabilityTracker": "drgcn.training.tracker",
     "advise": "drgcn.studies.advice.advice",
 }
+
+# Packages that ``import drgcn`` makes reachable, as in ``drgcn.nn.GCN``.
+_ROOMS = ("data", "nn", "sampling", "stability", "theory", "training")
 
 __all__ = [*_HOMES, "__version__"]
 
@@ -49,6 +56,8 @@ __all__ = [*_HOMES, "__version__"]
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"drgcn.{name}")
     raise AttributeError(f"module 'drgcn' has no attribute {name!r}")
 
 

@@ -24,11 +24,11 @@ from torch_geometric.data import Data
 from drgcn.errors import UndefinedStability
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
-from drgcn.studies.comparison import decide_rows, gain, k_words, summarize, verdict
+from drgcn.studies.compare import Comparison, Guess
+from drgcn.studies.comparison import k_words, summarize
 from drgcn.studies.experiment import Experiment, unusual
 from drgcn.studies.run import Outcome, run
 from drgcn.training import Progress as FitProgress
-from drgcn.training.task import objective_for
 
 
 def run_rows(
@@ -71,7 +71,8 @@ def run_rows(
 
 def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     """The table, what it means, and where its records are."""
-    report = comparison(data, outcomes)
+    guess = Guess.of(data)
+    report = comparison(data, outcomes, guess)
     if as_json:
         print(json.dumps(report))
         return
@@ -81,27 +82,28 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
         f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
         f"edges, {info.features:,} features, {info.classes} classes; {info.train:,} / "
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
-        f"variances: {report['variance_spread'] if varied else 'none, all are constant'}."
+        f"variances: {report['variance_spread'] if varied else 'none, all are constant'}; "
+        f"{guess.words}."
     )
     if settings := unusual(outcomes[0].experiment):
         console.print(f"Departing from the usual training: {settings}.")
     console.print(_table(report["rows"], report["metric"]).rich())
     if report["verdict"]:
         console.print(report["verdict"])
+    elif not report["learnt"]:
+        console.print(f"Nothing was learnt: no row is better than a guess ({guess.words}).")
     for row in report["rows"]:
         for path in row["records"]:
             console.print(f"  {path}", style="dim", highlight=False, soft_wrap=True)
 
 
-def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[str, Any]:
     """Everything ``--json`` prints."""
-    by_gate = {outcome.experiment.reweight: outcome.seeds for outcome in outcomes}
+    compared = Comparison({o.experiment.reweight: o.seeds for o in outcomes}, guess)
     rows = []
     for outcome in outcomes:
         summary = summarize(outcome.seeds)
-        over_plain = None
-        if None in by_gate and outcome.experiment.reweight is not None:
-            over_plain = gain(outcome.seeds, by_gate[None])
+        over_plain = compared.over_plain(outcome.experiment.reweight)
         rows.append(
             {
                 "row": outcome.experiment.label,
@@ -117,13 +119,14 @@ def comparison(data: Data, outcomes: Sequence[Outcome]) -> dict[str, Any]:
                 "records": [str(path) for path in outcome.paths],
             }
         )
-    complete = {None, "dr", "static", "constant"} <= by_gate.keys()
     return {
         "dataset": data.dataset.to_dict(),
-        "metric": objective_for(data.y).metric,
+        "metric": guess.metric,
+        "guess": round(100 * guess.score, 6),
+        "learnt": compared.learnt,
         "variance_spread": _spread(data),
         "rows": rows,
-        "verdict": verdict(decide_rows(by_gate)) if complete else None,
+        "verdict": compared.verdict,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -24,7 +24,9 @@ Results = Mapping[int, SeedResult]
 #: A row and what it is held against, by their gates.
 Pair = tuple[str, str | None]
 
-#: The comparisons of a plain model, Dr and both control gates.
+#: Gates of a whole comparison: none, Dr, and two that are blind to data.
+GATES: Final = (None, "dr", "static", "constant")
+#: The comparisons of their rows.
 PAIRS: Final[tuple[Pair, ...]] = (
     ("dr", None),
     ("dr", "static"),
@@ -33,6 +35,14 @@ PAIRS: Final[tuple[Pair, ...]] = (
     ("constant", None),
 )
 _BLIND: Final = ("static", "constant")
+
+
+class Tested(Protocol):
+    """Result of one seed of a row."""
+
+    @property
+    def test_accuracy(self) -> float:
+        """Test accuracy, or another metric between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +90,18 @@ def k_words(values: Sequence[float | None]) -> str:
     return " ".join(map(word, values))
 
 
-def differences(results: Results, baseline: Results) -> list[float]:
+def differences(results: Mapping[int, Tested], baseline: Mapping[int, Tested]) -> list[float]:
     """Points of test accuracy above a baseline, for every seed that both have."""
     seeds = sorted(results.keys() & baseline.keys())
     return [100 * (results[s].test_accuracy - baseline[s].test_accuracy) for s in seeds]
 
 
-def gain(results: Results, baseline: Results) -> Interval:
+def gain(results: Mapping[int, Tested], baseline: Mapping[int, Tested]) -> Interval:
     """Mean of :func:`differences` with its 95 % interval."""
     return mean_interval(differences(results, baseline))
 
 
-def decide_rows(rows: Mapping[str | None, Results]) -> dict[Pair, Decision]:
+def decide_rows(rows: Mapping[str | None, Mapping[int, Tested]]) -> dict[Pair, Decision]:
     """Judge the rows of one comparison: its :data:`PAIRS` are the family.
 
     Args:

@@ -33,7 +33,7 @@ _LAYOUT: Final = 1
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the models of all seeds say of every node.
+    """Predictions of the models of all seeds for every node.
 
     Attributes:
         mean: Mean over seeds ``[nodes, outputs]``: of probabilities, or of values in a regression.

@@ -36,6 +36,9 @@ class Objective(Protocol):
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the metric ``[seeds]``, at most 1."""
 
+    def guess(self, labels: Tensor) -> float:
+        """Return the metric of the best answer that is the same for every node."""
+
     def expect_outputs(self, outputs: int) -> None:
         """Refuse a model with a number of outputs that the labels do not go with."""
 
@@ -63,6 +66,10 @@ class SingleLabel:
         """Return the share of right predictions."""
         right = (scores.argmax(-1) == labels).sum(1)
         return right.to(torch.float32) / labels.shape[-1]
+
+    def guess(self, labels: Tensor) -> float:
+        """Return the share of the most frequent class."""
+        return float(labels.bincount().max()) / len(labels)
 
     def expect_outputs(self, outputs: int) -> None:
         """Refuse a model with fewer outputs than classes."""
@@ -97,6 +104,13 @@ class MultiLabel:
         asked = found.sum((1, 2)) + wanted.sum()
         return torch.where(asked == 0, 1.0, 2 * right / asked.clamp(min=1)).to(torch.float32)
 
+    def guess(self, labels: Tensor) -> float:
+        """Return micro-F1 of the same labels for every node: the most frequent ones, as many as
+        are best."""
+        counts = labels.float().sum(0).sort(descending=True).values
+        named = len(labels) * torch.arange(1, len(counts) + 1, device=labels.device)
+        return float((2 * counts.cumsum(0) / (named + counts.sum())).max())
+
     def expect_outputs(self, outputs: int) -> None:
         """Refuse a model with more or fewer outputs than labels."""
         if outputs != self.labels:
@@ -126,6 +140,10 @@ class Regression:
         error = (scores - labels).square().sum(1)
         variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
         return (1 - error / variance.clamp(min=1e-12)).mean(-1).to(torch.float32)
+
+    def guess(self, labels: Tensor) -> float:
+        """Return what the mean value of all nodes reaches."""
+        return 0.0
 
     def expect_outputs(self, outputs: int) -> None:
         """Refuse a model with more or fewer outputs than values."""

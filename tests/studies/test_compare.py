@@ -1,0 +1,148 @@
+"""``compare``: any model with and without gates, and the answer when nothing was learnt."""
+
+from itertools import chain, combinations
+
+import pytest
+import torch
+from sklearn.metrics import f1_score
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN, GraphSAGE
+
+import drgcn
+from drgcn import compare, fit, insert_reweighting, load
+from drgcn.errors import InputError
+from drgcn.studies.compare import Comparison, Guess, Scores
+from drgcn.training.task import MultiLabel, SingleLabel
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return load("planted", nodes=240, labels_per_class=8, val_per_class=15, features=24)
+
+
+def sage(data):
+    return lambda: GraphSAGE(data.num_features, 8, num_layers=2, out_channels=4)
+
+
+def test_rows_are_those_of_fit_with_each_gate_inserted(planted):
+    make = sage(planted)
+    found = compare(make, planted, range(3), epochs=6, lr=0.02)
+    assert list(found.rows) == [None, "dr", "static", "constant"]
+    plain = fit(make, planted, range(3), epochs=6, lr=0.02)
+    assert found.fits[None].test_accuracy == plain.test_accuracy
+    for gate in ("dr", "static", "constant"):
+        gated = fit(
+            lambda gate=gate: insert_reweighting(make(), gate=gate),
+            planted,
+            range(3),
+            epochs=6,
+            lr=0.02,
+        )
+        assert found.fits[gate].test_accuracy == gated.test_accuracy
+        assert [r.val_accuracy for r in found.rows[gate].values()] == gated.val_accuracy
+    text = found.summary()
+    assert found.verdict in text
+    assert all(f"| {name} |" in text for name in ("plain", "dr", "static", "constant"))
+
+
+def test_rows_begin_with_the_same_weights(planted):
+    found = compare(sage(planted), planted, [3], epochs=1, lr=0.0, weight_decay=0.0)
+    plain = found.fits[None].models[0].state_dict()
+    for gate in ("dr", "static", "constant"):
+        gated = found.fits[gate].models[0].state_dict()
+        assert all(torch.equal(gated[name], value) for name, value in plain.items())
+
+
+def test_a_model_that_takes_the_gate_is_built_with_it(planted):
+    seen = []
+
+    def make(gate):
+        seen.append(gate)
+        return drgcn.nn.GCN(planted.num_features, 8, 4, reweight=gate)
+
+    found = compare(make, planted, iter([0, 1]), epochs=3, gates=(None, "dr"))
+    assert set(seen) == {None, "dr"}
+    assert found.verdict is None
+    assert found.summary().count("| dr |") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gates": ("nonsense",)}, "gates out of"),
+        ({"gates": ()}, "found none"),
+        ({"seeds": 3}, "seeds"),
+        ({"make_model": GCN(24, 8, 2, 4)}, "function that builds"),
+    ],
+)
+def test_wrong_arguments_are_refused(planted, options, words):
+    arguments = {"make_model": sage(planted), "data": planted, "seeds": [0]} | options
+    with pytest.raises(InputError, match=words):
+        compare(**arguments)
+
+
+def useless(nodes=200):
+    """Four of five nodes are of one class, and nothing tells which."""
+    draw = torch.Generator().manual_seed(0)
+    part = torch.rand(nodes, generator=draw).argsort().argsort()
+    return Data(
+        x=torch.ones(nodes, 3),
+        edge_index=torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)]),
+        y=(part % 5 == 0).long(),
+        train_mask=part < 100,
+        val_mask=(part >= 100) & (part < 150),
+        test_mask=part >= 150,
+    )
+
+
+def test_equal_guesses_bring_no_verdict():
+    found = compare(lambda: GCN(3, 4, 2, out_channels=2), useless(), range(3), epochs=5)
+    assert not found.learnt
+    assert found.guess.score == pytest.approx(0.8)
+    assert found.verdict.startswith("Nothing was learnt")
+    assert "80.00 %" in found.summary()
+    assert "costs" not in found.summary()
+
+
+def test_small_differences_below_a_guess_bring_no_verdict():
+    """Minesweeper: rows that differ surely from each other, and none of which beats a guess."""
+
+    def row(value):
+        return {seed: Scores(value + 1e-4 * seed, 0.8) for seed in range(20)}
+
+    values = {None: 0.8, "dr": 0.79, "static": 0.8, "constant": 0.8}
+    rows = {gate: row(value) for gate, value in values.items()}
+    guess = Guess(0.8, 2500, "accuracy")
+    assert Comparison(rows, guess).decided["dr", None].sign == "down"
+    assert Comparison(rows, guess).verdict.startswith("Nothing was learnt")
+    assert "Dr costs accuracy" in Comparison(rows | {None: row(0.9)}, guess).verdict
+
+
+def test_the_guess_for_classes_is_the_share_of_the_most_frequent():
+    assert SingleLabel(3).guess(torch.tensor([2, 2, 0, 2])) == 0.75
+
+
+def test_the_guess_for_several_labels_is_the_best_of_all_constant_answers():
+    labels = (torch.rand(30, 5, generator=torch.Generator().manual_seed(1)) < 0.4).long()
+    best = 0.0
+    for chosen in chain.from_iterable(combinations(range(5), size) for size in range(1, 6)):
+        answer = torch.zeros_like(labels)
+        answer[:, list(chosen)] = 1
+        best = max(best, f1_score(labels, answer, average="micro"))
+    assert MultiLabel(5).guess(labels) == pytest.approx(best)
+
+
+def test_the_command_line_says_that_nothing_was_learnt(tmp_path, monkeypatch, capsys):
+    from drgcn.cli import app
+
+    data = useless()
+    torch.save(data, tmp_path / "useless.pt")
+    monkeypatch.chdir(tmp_path)
+    app(
+        ["train", "useless.pt", "--compare", "--seeds", "2", "--epochs", "3"],
+        standalone_mode=False,
+    )
+    words = " ".join(capsys.readouterr().out.split())
+    assert "the most frequent class is 80.00 % of the test nodes" in words
+    assert "Nothing was learnt" in words
+    assert "Dr costs" not in words
