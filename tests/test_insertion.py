@@ -1,13 +1,22 @@
 import copy
 import io
 import logging
+import threading
 
 import pytest
 import torch
 from torch_geometric import nn as pyg
+from torch_geometric.data import Batch, Data
 
 import drgcn.nn
-from drgcn import DimensionalReweighting, StabilityTracker, insert_reweighting, reweighting_blocks
+from drgcn import (
+    DimensionalReweighting,
+    StabilityTracker,
+    insert_reweighting,
+    insertion,
+    reweighting_blocks,
+    stability_k,
+)
 from drgcn.errors import InputError
 
 D, CLASSES, NODES = 6, 3, 8
@@ -599,7 +608,7 @@ def test_layers_of_heterogeneous_models_have_names_of_their_own():
 
 def test_a_layer_that_has_a_gate_cannot_be_given_another(caplog):
     model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), layers=[0])
-    with pytest.raises(InputError, match=r"'convs.0' cannot: it has a gate already"):
+    with pytest.raises(InputError, match=r"'convs.0': it has a gate already"):
         insert_reweighting(model, gate="static", layers=[0])
     blocks = reweighting_blocks(insert_reweighting(model, gate="static")).values()
     assert [type(block).__name__ for block in blocks] == ["DimensionalReweighting", "StaticGate"]
@@ -616,3 +625,351 @@ def test_inputs_that_are_no_features_are_refused():
     for nothing in (None, torch.arange(NODES)):
         with pytest.raises(InputError, match="gate of first; found"):
             inserted["first"](nothing, EDGES, kinds)
+
+
+@pytest.mark.parametrize("kind", [pyg.SGConv, lambda *a, **k: pyg.SSGConv(*a, 0.1, **k)])
+def test_convolutions_that_keep_features_are_left_out(kind, caplog, x):
+    kept = torch.nn.ModuleDict({"sg": kind(D, 4, cached=True), "gcn": pyg.GCNConv(4, CLASSES)})
+    assert list(reweighting_blocks(insert_reweighting(kept))) == ["gcn.reweighting"]
+    assert "cached=True" in caplog.text
+    with pytest.raises(InputError, match="'sg': it keeps"):
+        insert_reweighting(kept, layers=["sg"])
+    fresh = insert_reweighting(kind(D, 4))
+    fresh(x, EDGES).sum().backward()
+    assert fresh.reweighting.squeeze_weight.grad is not None
+
+
+def test_layers_without_features_are_left_out():
+    with pytest.raises(InputError, match="it takes edges and no features"):
+        insert_reweighting(pyg.LINKX(NODES, D, 4, CLASSES, 2))
+
+
+def test_a_cached_adjacency_is_no_obstacle(x):
+    inserted = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES, cached=True))
+    for _ in range(2):
+        inserted(x, EDGES).sum().backward()
+    assert all(p.grad is not None for p in inserted.parameters())
+
+
+# Pairs of sources and targets
+
+
+def test_blocks_of_both_ends_are_there_before_the_first_call(x):
+    make = lambda: insert_reweighting(pyg.SAGEConv((-1, -1), CLASSES), bias=False)  # noqa: E731
+    inserted = make()
+    names = set(dict(inserted.named_parameters()))
+    assert "target_reweighting.squeeze_weight" in names
+    target = torch.randn(NODES, 5)
+    inserted((x, target), EDGES).sum().backward()
+    assert set(dict(inserted.named_parameters())) == names
+    assert all(p.grad is not None for p in inserted.parameters())
+    assert inserted.target_reweighting.excite_bias is None
+    other = make()
+    other.load_state_dict(inserted.state_dict())
+    assert torch.equal(other((x, target), EDGES), inserted((x, target), EDGES))
+
+
+@pytest.mark.parametrize("width", [-1, D])
+def test_a_pair_of_equal_widths_has_a_block_for_each_end_too(width, x):
+    conv = pyg.SAGEConv((width, width), CLASSES)
+    conv(x, EDGES)
+    inserted = insert_reweighting(conv)
+    source, target = inserted.reweighting, inserted.target_reweighting
+    torch.testing.assert_close(inserted(x, EDGES), conv((source(x), target(x)), EDGES))
+    torch.testing.assert_close(inserted((x, x), EDGES), inserted(x, EDGES))
+
+
+# Traced programs of PyG's own models
+
+TRACED = {
+    "GraphSAGE": lambda: pyg.GraphSAGE(D, 4, 2, CLASSES),
+    "lazy GraphSAGE": lambda: pyg.GraphSAGE((-1, -1), 4, 2, CLASSES),
+    "GAT": lambda: pyg.GAT(D, 4, 2, CLASSES, add_self_loops=False),
+    "lazy GAT": lambda: pyg.GAT((-1, -1), 4, 2, CLASSES, add_self_loops=False),
+}
+
+
+def typed_inputs():
+    return {t: torch.randn(NODES, D) for t in TYPES}, dict.fromkeys(METADATA[1], EDGES)
+
+
+@pytest.mark.parametrize("make", TRACED.values(), ids=TRACED.keys())
+def test_traced_models_of_pyg_get_one_block_per_layer_and_node_type(make):
+    model, (x, edges) = pyg.to_hetero(make(), METADATA), typed_inputs()
+    expected = model(x, edges)
+    same = insert_reweighting(model, gate=unit)(x, edges)
+    inserted = insert_reweighting(model)
+    found = inserted(x, edges)
+    assert sorted(reweighting_blocks(inserted)) == [
+        f"reweighting.convs_{layer}__{t}" for layer in (0, 1) for t in TYPES
+    ]
+    sum(value.sum() for value in found.values()).backward()
+    for block in reweighting_blocks(inserted).values():
+        assert all(p.grad is not None for p in block.parameters())
+    for t in TYPES:
+        torch.testing.assert_close(same[t], expected[t])
+        assert not torch.allclose(found[t], expected[t])
+    other = insert_reweighting(pyg.to_hetero(make(), METADATA))
+    other.load_state_dict(inserted.state_dict())
+    assert all(torch.equal(other(x, edges)[t], found[t]) for t in TYPES)
+
+
+def test_models_of_shared_bases_get_a_block_per_convolution():
+    plain = TwoLayers()  # PyG's own models cannot be called in this form
+    plain.conv1, plain.conv2 = pyg.SAGEConv(D, 4), pyg.SAGEConv(4, CLASSES)
+    model = pyg.to_hetero_with_bases(plain, METADATA, num_bases=2, in_channels={"x": D})
+    x, edges = typed_inputs()
+    expected = model(x, edges)
+    inserted = insert_reweighting(model)
+    blocks = reweighting_blocks(inserted)
+    assert list(blocks)[:2] == ["conv1.convs.0.reweighting", "conv1.convs.1.reweighting"]
+    assert len(blocks) == 4
+    sum(value.sum() for value in inserted(x, edges).values()).backward()
+    assert all(p.grad is not None for block in blocks.values() for p in block.parameters())
+    same = insert_reweighting(model, gate=unit)(x, edges)
+    assert all(torch.equal(same[t], expected[t]) for t in TYPES)
+
+
+# Batches of graphs
+
+SIZES = (3, 5)
+BATCH = torch.tensor([0] * 3 + [1] * 5)
+APART = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 0, 4, 5, 6, 7, 3]])
+
+
+def one_by_one(model, x):
+    """The outputs for the two graphs of the batch, each by itself."""
+    first = model(x[:3], APART[:, :3])
+    return torch.cat([first, model(x[3:], APART[:, 3:] - 3)])
+
+
+class Hand(torch.nn.Module):
+    """A model that takes the batch under some name, and in some place."""
+
+    def __init__(self):
+        super().__init__()
+        self.gnn = pyg.GCN(D, 4, 2, CLASSES)
+
+    def forward(self, x, edge_index, batch=None):
+        return self.gnn(x, edge_index)
+
+
+class OfData(Hand):
+    def forward(self, data):
+        return self.gnn(data.x, data.edge_index)
+
+
+@pytest.mark.parametrize("gate", ["dr", "static", torch.nn.LayerNorm])
+@pytest.mark.parametrize(
+    "make", [lambda: pyg.GCN(D, 4, 2, CLASSES), lambda: pyg.GIN(D, 4, 2), Hand]
+)
+def test_every_graph_of_a_batch_has_its_own_vector(make, gate, x):
+    model = insert_reweighting(make(), gate=gate)
+    torch.testing.assert_close(model(x, APART, batch=BATCH), one_by_one(model, x))
+    assert torch.equal(model(x, APART), model(x, APART, batch=None))
+    if gate == "dr":
+        assert not torch.allclose(model(x, APART), one_by_one(model, x))
+
+
+def test_the_batch_may_come_in_its_place_or_with_its_size(x):
+    model = insert_reweighting(Hand())
+    assert torch.equal(model(x, APART, BATCH), model(x, APART, batch=BATCH))
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    assert torch.equal(
+        model(x, APART, batch=BATCH, batch_size=2), model(x, APART, None, None, BATCH)
+    )
+
+
+def test_the_batch_may_come_with_the_data(x):
+    model = insert_reweighting(OfData())
+    graphs = [Data(x=x[:3], edge_index=APART[:, :3]), Data(x=x[3:], edge_index=APART[:, 3:] - 3)]
+    expected = one_by_one(model.gnn, x)
+    torch.testing.assert_close(model(Batch.from_data_list(graphs)), expected)
+    alone = model(graphs[0])
+    torch.testing.assert_close(alone, expected[:3])
+
+
+def test_wrapped_models_take_batches(x):
+    layers = [(pyg.GCN(D, 4, 2, CLASSES), "x, edge_index -> x"), (torch.nn.ReLU(), "x -> x")]
+    wrapped = torch.nn.DataParallel(pyg.Sequential("x, edge_index, batch", layers))
+    model = insert_reweighting(wrapped)
+    expected = one_by_one(model.module.module_0, x).relu()
+    torch.testing.assert_close(model(x, APART, BATCH), expected)
+
+
+def test_the_innermost_batch_counts(x):
+    pool = pyg.SAGPooling(CLASSES, ratio=2)
+
+    class Pooled(Hand):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = pool, copy.deepcopy(pool)
+
+        def forward(self, x, edge_index, batch):
+            x = self.gnn(x, edge_index)
+            x, edge_index, _, batch, *_ = self.first(x, edge_index, batch=batch)
+            return self.second(x, edge_index, batch=batch)[0]
+
+    model = insert_reweighting(Pooled())
+    assert len(reweighting_blocks(model)) == 4
+    alone = [
+        model(x[:3], APART[:, :3], BATCH[:3]),
+        model(x[3:], APART[:, 3:] - 3, BATCH[3:] - 1),
+    ]
+    torch.testing.assert_close(model(x, APART, BATCH), torch.cat(alone))
+
+
+def test_a_layer_behind_a_pooling_is_refused_rather_than_pooled_wrongly(x):
+    class Pooled(Hand):
+        def __init__(self):
+            super().__init__()
+            self.pool, self.last = pyg.TopKPooling(CLASSES, ratio=2), pyg.GCNConv(CLASSES, 2)
+
+        def forward(self, x, edge_index, batch):
+            x, edge_index, *_ = self.pool(self.gnn(x, edge_index), edge_index, batch=batch)
+            return self.last(x, edge_index)
+
+    with pytest.raises(InputError, match=r"each of the 4 nodes.*found 8"):
+        insert_reweighting(Pooled())(x, APART, BATCH)
+    chosen = insert_reweighting(Pooled(), layers=[0, 1])
+    assert chosen(x, APART, BATCH).shape == (4, 2)
+
+
+def test_a_failed_call_leaves_nothing_behind(x):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    expected = model(x, APART)
+    with pytest.raises(RuntimeError):
+        model(x, APART + NODES, batch=BATCH)
+    assert torch.equal(model(x, APART), expected)
+    assert insertion._CALLS == {}
+
+
+def test_threads_do_not_see_the_batches_of_others(x):
+    model, seen = insert_reweighting(Hand()), []
+    expected = model(x, APART)
+
+    def other(*_):
+        thread = threading.Thread(target=lambda: seen.append(model(x, APART)))
+        handle.remove()
+        thread.start()
+        thread.join()
+
+    handle = model.gnn.register_forward_pre_hook(other)
+    model(x, APART, BATCH)
+    assert torch.equal(seen[0], expected)
+
+
+def test_copies_and_stacks_take_batches_and_have_no_new_state(x):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    expected = model(x, APART, batch=BATCH)
+    assert torch.equal(copy.deepcopy(model)(x, APART, batch=BATCH), expected)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    assert torch.equal(torch.load(file, weights_only=False)(x, APART, batch=BATCH), expected)
+    stacked = {name: value[None] for name, value in model.state_dict().items()}
+
+    def call(state):
+        return torch.func.functional_call(model, state, (x, APART), {"batch": BATCH})
+
+    torch.testing.assert_close(torch.vmap(call)(stacked)[0], expected)
+
+
+def test_the_tracker_takes_batches(x):
+    model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES), layers=[0])
+    (state,) = StabilityTracker(model).record(x, APART, batch=BATCH)
+    s = model.convs[0].reweighting.vector(x, batch=BATCH)
+    alone = [stability_k(x[graph == BATCH], s[graph]) for graph in (0, 1)]
+    assert state.k == pytest.approx(sum(alone) / 2)
+
+
+def test_pairs_take_batches(x):
+    class Pair(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.SAGEConv(D, CLASSES)
+
+        def forward(self, x, edge_index, batch=None):
+            return self.conv((x, x), edge_index)
+
+    model = insert_reweighting(Pair())
+    torch.testing.assert_close(model(x, APART, BATCH), one_by_one(model, x))
+
+
+class OfTypes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = hetero_conv()
+
+    def forward(self, x_dict, edge_index_dict, batch_dict=None):
+        return self.conv(x_dict, edge_index_dict)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_node_types_have_batches_of_their_own(traced):
+    x, edges = typed_inputs() if traced else hetero_inputs()
+    make = lambda: pyg.to_hetero(pyg.GraphSAGE(D, 4, 1), METADATA) if traced else OfTypes()  # noqa: E731
+    model = insert_reweighting(make())
+    apart = dict.fromkeys(edges, APART)
+    name = "batch" if traced else "batch_dict"
+    found = model(x, apart, **{name: dict.fromkeys(TYPES, BATCH)})
+    first = model({t: v[:3] for t, v in x.items()}, dict.fromkeys(edges, APART[:, :3]))
+    for t in TYPES:
+        torch.testing.assert_close(found[t][:3], first[t])
+    with pytest.raises(InputError, match="author"):
+        model(x, apart, **{name: {"paper": BATCH}})
+
+
+# Wrappers and compilers
+
+
+def test_a_wrapped_model_is_refused_where_its_parameters_are_counted():
+    wrapped = torch.nn.parallel.DistributedDataParallel.__new__(
+        torch.nn.parallel.DistributedDataParallel
+    )
+    torch.nn.Module.__init__(wrapped)
+    wrapped.module = pyg.GCN(D, 4, 2)
+    with pytest.raises(InputError, match="Insert gates first"):
+        insert_reweighting(wrapped)
+
+
+@pytest.mark.parametrize("kind", [pyg.GCN, pyg.GraphSAGE, pyg.GIN, pyg.GAT, pyg.EdgeCNN])
+def test_widths_that_are_known_are_not_lazy(kind):
+    model = insert_reweighting(kind(D, 4, 2, CLASSES))
+    assert [block.in_channels for block in reweighting_blocks(model).values()] == [D, 4]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("make", [lambda: pyg.GCN(D, 4, 2), sequential, lambda: pyg.GCNConv(D, 4)])
+def test_scripting_is_refused_in_a_sentence(make):
+    with pytest.raises(InputError, match=r"torch\.jit\.script"):
+        torch.jit.script(insert_reweighting(make()))
+
+
+def test_attention_kept_from_the_last_call_is_no_obstacle(x):
+    conv = pyg.SuperGATConv(D, CLASSES, is_undirected=True)
+    conv(x, EDGES)
+    inserted = insert_reweighting(conv, gate=unit)
+    assert torch.equal(inserted(x, EDGES), conv(x, EDGES))
+    again = insert_reweighting(inserted)
+    assert torch.equal(again(x, EDGES), inserted(x, EDGES))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_compiled_models_give_the_same_numbers(compiled_first, whole, x):
+    torch.compiler.reset()
+    options = {"backend": "eager", "fullgraph": whole}
+    if compiled_first:
+        compiled = insert_reweighting(torch.compile(pyg.GCN(D, 4, 2, CLASSES), **options))
+        model = compiled._orig_mod
+    else:
+        model = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+        compiled = torch.compile(model, **options)
+    for batch in (None, BATCH, BATCH.flip(0)):
+        expected = copy.deepcopy(model)(x, APART, batch=batch)
+        torch.testing.assert_close(compiled(x, APART, batch=batch, batch_size=2), expected)
+    if not whole:
+        torch.testing.assert_close(compiled(x, APART, batch=BATCH), model(x, APART, batch=BATCH))
