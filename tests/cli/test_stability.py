@@ -1,16 +1,47 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from .test_cli import call, own_data  # noqa: F401 - fixtures
 
 
-def test_numbers_words_and_warnings_are_printed(call):  # noqa: F811
+def test_the_answer_is_a_verdict_three_lines_a_table_and_warnings(call):  # noqa: F811
     code, out, _ = call("stability", "wine")
     assert code == 0
-    for words in ("K of 1/std", "within a factor of 2", "On record are", "warning: features have"):
-        assert words in out
+    verdict, lines, table, *warnings = out.strip().split("\n\n")
+    assert verdict.startswith("wine, unscaled features: ")
+    assert [line[:2] for line in lines.splitlines()] == ["- "] * 3
+    assert "K of 1/std" in table
+    assert all(words.startswith("warning: ") for words in warnings)
+
+
+def _with_columns(own_data, columns):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    head, *lines = nodes.read_text().splitlines()
+    rows = [
+        ",".join([line.split(",")[0], f"{a:.4f}", f"{b:.4f}", *line.split(",")[3:]])
+        for line, (a, b) in zip(lines, columns, strict=True)
+    ]
+    nodes.write_text("\n".join([head, *rows]) + "\n")
+
+
+def test_verdicts_follow_the_variances(call, own_data):  # noqa: F811
+    draw = np.random.default_rng(0).standard_normal((60, 2))
+    draw = np.linalg.qr(draw - draw.mean(0))[0]  # not correlated, and of one variance
+    found = {}
+    for scale in (1, 5, 100):
+        _with_columns(own_data, draw * [1, scale])
+        found[scale] = json.loads(call("stability", str(own_data), "--json")[1])
+        _, out, _ = call("stability", str(own_data))
+        assert found[scale]["verdict"] in out
+        assert all(line in out for line in found[scale]["lines"])
+    assert found[1]["verdict"].startswith("Variances are even")
+    assert found[5]["verdict"].startswith("Variances differ")
+    assert found[100]["verdict"].startswith("A few columns drown")
+    for answer in found.values():
+        assert f"from 1 down to {answer['k_range_4']:.2g}" in answer["verdict"]
 
 
 def test_json_is_one_object(call):  # noqa: F811
@@ -60,10 +91,7 @@ def test_bad_input_ends_in_one_line_and_exit_code_2(call, words, message):  # no
 
 
 def test_features_that_do_not_vary_end_in_exit_code_2(call, own_data):  # noqa: F811
-    nodes = own_data / "nodes.csv"
-    head, *lines = nodes.read_text().splitlines()
-    same = [",".join([line.split(",")[0], "1", "2", *line.split(",")[3:]]) for line in lines]
-    nodes.write_text("\n".join([head, *same]) + "\n")
+    _with_columns(own_data, [(1, 2)] * 60)
     code, _, error = call("stability", str(own_data))
     assert code == 2
     assert "constant" in error

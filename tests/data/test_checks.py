@@ -62,13 +62,25 @@ def test_measured_numbers_are_no_classes() -> None:
         from_texts(measured, "f")
     with pytest.raises(InputError, match=r"such as 0\.5"):
         from_numbers(np.array(["0.5", "1", "1"]), 3, "f")
-    with pytest.raises(InputError, match="such as nan"):
-        from_texts(["0", "1", "nan"])
+    with pytest.raises(InputError, match="such as inf"):
+        from_texts(["0", "1", "inf"])
+
+
+@pytest.mark.parametrize("word", ["nan", "NA", "<NA>", "null", "-1"])
+def test_words_for_no_label_are_no_class(word: str) -> None:
+    with pytest.raises(InputError, match=f"where it is not known; found '{word}'"):
+        from_texts(["0", "1", word])
+
+
+def test_a_whole_number_is_one_class_however_it_is_written() -> None:
+    y, names = from_texts(["1", "1.0", "0", "10.00", "2."])
+    assert (y.tolist(), names) == ([1, 1, 0, 3, 2], ("0", "1", "2", "10"))
+    assert from_texts(["-1", "1"])[1] == ("-1", "1")
 
 
 def test_words_and_whole_numbers_are_classes() -> None:
     assert from_texts(["v1.5", "1.5"])[1] == ("1.5", "v1.5")
-    assert from_texts(["1.0", "2.0", ""])[1] == ("1.0", "2.0")
+    assert from_texts(["1.0", "2.0", ""])[1] == ("1", "2")
 
 
 def test_several_labels_are_a_matrix_of_zeros_and_ones() -> None:

@@ -298,6 +298,16 @@ def test_data_and_dict_are_the_same(tmp_path: Path) -> None:
     assert data.dataset.split == "given"
 
 
+@pytest.mark.parametrize("slices", [None, {"x": torch.tensor([0, 12])}])
+def test_the_file_of_a_pyg_dataset_of_one_graph_is_read(tmp_path: Path, slices: Any) -> None:
+    alone = load(write_pt(tmp_path / "alone.pt", GRAPH)).dataset.content_hash
+    torch.save((as_data(GRAPH).to_dict(), slices, Data), tmp_path / "data.pt")
+    assert load(tmp_path / "data.pt").dataset.content_hash == alone
+    torch.save((as_data(GRAPH), {"x": torch.tensor([0, 5, 12])}), tmp_path / "data.pt")
+    with pytest.raises(InputError, match="not a tuple"):
+        load(tmp_path / "data.pt")
+
+
 def test_a_loaded_dataset_survives_saving(tmp_path: Path) -> None:
     for as_sparse in (False, True):
         wine = load("wine", sparse=as_sparse)
@@ -502,6 +512,9 @@ def test_what_is_not_read_is_named(tmp_path: Path, form: str) -> None:
     with pytest.warns(DrgcnWarning, match="pos, labels are not used") as caught:
         load(path)
     assert caught[0].filename == __file__
+    save(**PLAIN, train_idx=GRAPH.y[:3], valid_idx=GRAPH.y[3:6], test_idx=GRAPH.y[6:])
+    with pytest.raises(InputError, match=r"expected the split as train_mask.* found train_idx"):
+        load(path)
     save(**arrays, labels=GRAPH.y)
     with pytest.raises(InputError, match="labels as 'y'; found none, but 'labels'"):
         load(path, require_labels=False)

@@ -160,6 +160,15 @@ def test_classes_under_another_name_are_pointed_to_label(tmp_path: Path, name: s
         load(_write(tmp_path, nodes), require_labels=False)
 
 
+@pytest.mark.parametrize("table", ["nodes", "edges"])
+def test_a_table_without_a_header_is_told_from_a_wrong_one(tmp_path: Path, table: str) -> None:
+    _write(tmp_path, "id,f,label\n0,1.5,0\n1,0.5,1\n2,2.5,1\n", "source,target\n0,1\n")
+    path = tmp_path / f"{table}.csv"
+    path.write_text(path.read_text().split("\n", 1)[1])
+    with pytest.raises(InputError, match=rf"{table}.csv: expected the names of the columns"):
+        load(tmp_path)
+
+
 def test_a_column_named_class_beside_label_is_said_to_be_a_feature(tmp_path: Path) -> None:
     nodes = "id,y,class,label\n" + "".join(f"{i},{i},{i % 2},{i % 2}\n" for i in range(9))
     with pytest.warns(DrgcnWarning, match="the column 'class' is taken for a feature") as caught:

@@ -58,15 +58,17 @@ def stability(
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     advice = advise(data)
     learnt = learn_gates(data, seeds, epochs) if train else []
+    scaled = {"row": "row-normalised", "standard": "standardised", "none": "unscaled"}
+    title = f"{data.dataset.name}, {scaled[data.dataset.normalize]} features"
     if html is not None:
-        scaled = {"row": "row-normalised", "standard": "standardised", "none": "unscaled"}
-        title = f"{data.dataset.name}, {scaled[data.dataset.normalize]} features"
         write_page(advice, html, title=title, learnt=learnt)
     if json:
         found = {"dataset": data.dataset.to_dict(), **advice.to_dict()}
         trained = {"trained": [one.to_dict() for one in learnt]} if train else {}
         print(jsonlib.dumps(found | trained))
         return
+    print(f"{title}: {advice.verdict}\n")
+    print("\n".join(f"- {line}" for line in advice.lines), end="\n\n")
     rows = shown(advice)
     width = max(len(label) for label, _ in rows)
     print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))
@@ -76,7 +78,6 @@ def stability(
         print(f"{label:<{width}}  {k_words(one.k)}; {stuck}; epoch {one.best_epoch}")
     if learnt:
         print(f"\n{damping_words(advice.variance, learnt)}")
-    print(f"\n{advice.paragraph}")
     for words in advice.warnings:
         print(f"\nwarning: {words}")
     if html is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,10 @@ from drgcn.data.assemble import RawGraph, undirected_keys
 from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import SEEDED, AnyLabels, Labels, Mask, Masks, MultiLabels, draw, labelled
 from drgcn.errors import DrgcnWarning, InputError
+
+# Words that programs write for a value they do not have.
+_UNKNOWN: Final = ("nan", "na", "n/a", "#n/a", "<na>", "null")
+_WHOLE: Final = re.compile(r"^(-?\d+)\.0*$")
 
 
 @dataclass(frozen=True)
@@ -284,9 +289,19 @@ def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
 def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels, tuple[str, ...]]:
     """Return class numbers and names from words; the empty word is an unlabelled node.
 
-    Classes are numbered in sorted order: by value if every word is an integer, else as text.
+    Classes are numbered in sorted order: by value if every word is an integer, else as text. A
+    whole number is the same class with a decimal point as without.
     """
+    texts = [_WHOLE.sub(r"\1", text) for text in texts]
     words = set(texts) - {""}
+    unknown = sorted(word for word in words if word.lower() in _UNKNOWN)
+    if words >= {"-1", "0"}:  # without 0, as in -1 and 1, it is the name of a class
+        unknown.append("-1")
+    if unknown:
+        raise InputError(
+            f"{source}: expected no label at all where it is not known; found {unknown[0]!r}, "
+            "which would be a class of its own. Leave it empty, or give the class another name."
+        )
     measured = _measured_value(words)
     if measured is not None:
         raise InputError(

@@ -87,13 +87,21 @@ def _own_layout(arrays: Arrays, source: str) -> Parts:
 
 
 def _warn_of_unused(arrays: Iterable[str], source: str) -> None:
-    """Refuse labels under another name than ``y``, and warn of all that is not read."""
+    """Refuse labels and splits in another form, and warn of all else that is not read."""
     unused = [key for key in arrays if key not in _KNOWN]
     labels = [key for key in unused if key.lower() in _LABELS]
     if labels and "y" not in arrays:
         raise InputError(
             f"{source}: expected the labels as 'y'; found none, but {labels[0]!r}. Name it 'y' if "
             "it holds the classes, else otherwise."
+        )
+    listed = [
+        key for key in unused if re.fullmatch(r"(train|valid|val|test)_(idx|ids|index)", key)
+    ]
+    if listed and "split" not in arrays and "train_mask" not in arrays:
+        raise InputError(
+            f"{source}: expected the split as train_mask, val_mask and test_mask, true or false a "
+            f"node; found {', '.join(listed)}. Make masks of them."
         )
     if unused:
         warnings.warn(f"{source}: {', '.join(unused)} are not used", DrgcnWarning, stacklevel=6)
@@ -217,7 +225,8 @@ def _needed(arrays: Arrays, key: str, source: str) -> npt.NDArray[Any]:
 
 
 def read_saved(path: Path) -> Parts:
-    """Read a graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``.
+    """Read a graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``, or
+    from the ``processed/data.pt`` of a PyG dataset of one graph.
 
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
     A union of graphs that this package made stays one.
@@ -276,6 +285,8 @@ def _load_saved(path: Path) -> Mapping[Any, Any]:
             torch.sparse.check_sparse_tensor_invariants(True),
         ):
             stored = torch.load(path, map_location="cpu", weights_only=True)
+        if isinstance(stored, tuple) and len(stored) > 1 and _is_uncut(stored[1]):
+            stored = stored[0]
         if isinstance(stored, Data):
             return dict(stored.to_dict())
     except Exception as error:  # a damaged file can raise nearly anything
@@ -288,3 +299,10 @@ def _load_saved(path: Path) -> Mapping[Any, Any]:
     if isinstance(stored, Mapping):
         return stored
     raise InputError(f"{path} must hold a PyG Data or its dict, not a {type(stored).__name__}")
+
+
+def _is_uncut(slices: Any) -> bool:
+    """True for the slices that PyG keeps beside the data of a dataset if it is one graph."""
+    if slices is None:
+        return True
+    return isinstance(slices, Mapping) and all(len(cuts) == 2 for cuts in slices.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from drgcn.errors import DrgcnWarning, InputError
 _NOT_FEATURES: Final = ("id", "label", "split")
 # Names that others give to the column of classes.
 _LABELS: Final = ("y", "class", "target", "labels", "category")
+_NUMBER: Final = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 # A row must fit into a block, and a row can have many thousand columns.
 _BLOCK: Final = 1 << 24
 
@@ -311,6 +313,11 @@ def _header(path: Path) -> list[str]:
     for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(header) == 1 and mark in header[0]:
             raise InputError(f"{path} has {word} between its columns: save it with commas")
+    if all(_NUMBER.fullmatch(name.strip()) for name in header):
+        raise InputError(
+            f"{path}: expected the names of the columns in the first line; found the numbers "
+            f"{', '.join(header[:4])}. Write a line of names above them."
+        )
     return header
 
 

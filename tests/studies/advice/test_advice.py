@@ -90,6 +90,22 @@ def test_telling_features_that_are_quiet_are_told_from_loud_ones(planted):
     assert "louder ones already" in advise(loud).paragraph
     even = load("planted", normalize="standard", nodes=200, labels_per_class=6, val_per_class=12)
     assert "on one scale already" in advise(even).paragraph
+    assert "quieter ones" in advise(planted).lines[1]
+    assert "louder ones already" in advise(loud).lines[1]
+    assert "about as much" in advise(even).lines[1]
+    assert "Without labels" in advise(planted.x).lines[1]
+
+
+def test_records_of_the_same_kind_of_features_are_counted(planted):
+    def comparison(normalize, gain):
+        return Comparison("d", "s", normalize, "published", "gcn", 5, gain, 0.0, 0.0, None, 0.01)
+
+    found = [comparison("none", -1.0), comparison("none", -2.0), comparison("row", 1.0)]
+    assert "gained in 0 and surely lost in 2 of 2 comparisons" in evidence.counted(found, False)
+    assert "gained in 1 and surely lost in 0 of 1 comparison on" in evidence.counted(found, True)
+    even = load("planted", normalize="standard", nodes=200, labels_per_class=6, val_per_class=12)
+    assert "left as they were" in advise(planted).lines[2]
+    assert "features scaled" in advise(even).lines[2]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
-from drgcn.studies.advice.evidence import packaged, raw_against_standard, summary
+from drgcn.studies.advice.evidence import counted, packaged, raw_against_standard, summary
 from drgcn.studies.advice.feature_numbers import FeatureNumbers, feature_numbers
 from drgcn.training.tracker import StabilityTracker
 
@@ -30,6 +30,9 @@ class Advice(FeatureNumbers):
     Attributes:
         layer_k: K of each Dr block of a model; empty without one.
         layer_saturation: The same for the share of gate entries at either end.
+        verdict: How far a gate could even out the variances, in one sentence.
+        lines: Three sentences: the spread of variances, the features that tell the classes, and
+            the runs on record.
         paragraph: What the numbers say, and what they do not.
         warnings: What is odd about the features.
         variance: The variances, in the order of the dimensions.
@@ -37,6 +40,8 @@ class Advice(FeatureNumbers):
 
     layer_k: tuple[float | None, ...]
     layer_saturation: tuple[float, ...]
+    verdict: str
+    lines: tuple[str, str, str]
     paragraph: str
     warnings: tuple[str, ...]
     variance: tuple[float, ...]
@@ -96,6 +101,8 @@ def advise(source: Any, data: Data | None = None) -> Advice:
     signed = single and bool((_values(source.x) < 0).any())
     return Advice(
         **numbers,
+        verdict=verdict(numbers),
+        lines=(_spread(numbers), _classes(numbers), _records(normalize)),
         paragraph=paragraph(numbers, normalize),
         warnings=warnings_for(numbers, normalize, signed),
         variance=tuple(variance.tolist()),
@@ -111,6 +118,50 @@ def _values(x: Tensor) -> Tensor:
     return x if x.layout == torch.strided else x.to_sparse_coo().coalesce().values()
 
 
+def verdict(numbers: Mapping[str, Any]) -> str:
+    """Say whether variances differ enough for a gate to reduce K, and how far it could."""
+    reach = f"gates within a factor of 4 could bring K from 1 down to {numbers['k_range_4']:.2g}"
+    if numbers["k_std"] > _EVEN:
+        return f"Variances are even, so a gate has little to even out: {reach} at best."
+    if numbers["loudest"] > _LOUD:
+        return (
+            f"A few columns drown the others, more than a gate can mend: {reach}, equal variances "
+            f"to {numbers['k_std']:.2g}. Standardise first."
+        )
+    return f"Variances differ enough for a gate to even out: {reach}. Whether that helps is open."
+
+
+def _spread(numbers: Mapping[str, Any]) -> str:
+    return (
+        f"The variances of the {numbers['features'] - numbers['constant']:,} features that vary "
+        f"spread by {numbers['spread']:.2f} times their mean (0 if all were equal); the largest "
+        f"is {numbers['loudest']:,.3g} times the median one."
+    )
+
+
+def _classes(numbers: Mapping[str, Any]) -> str:
+    k = numbers["k_disc"]
+    if k is None:
+        return "Without labels nothing is known of which features tell the classes."
+    if k > 1 / _EVEN:
+        meaning = (
+            "the telling features are the louder ones already, and evening out the spread would "
+            "work against them."
+        )
+    elif k < _EVEN:
+        meaning = "the telling features are the quieter ones, which leaves Dr something to do."
+    else:
+        meaning = "loud and quiet features say about as much."
+    return (
+        f"Weighting features by what they say of the training classes has K = {k:.2g}: {meaning}"
+    )
+
+
+def _records(normalize: str | None) -> str:
+    evidence = packaged()
+    return " ".join([counted(evidence.comparisons, normalize not in _RAW), evidence.study.short])
+
+
 def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
     """Plain words about the numbers of an advice, with the evidence on record."""
     sentences = [
@@ -123,16 +174,8 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
         f"{numbers['k_range_4']:.2g}.",
         "That is how far reweighting can even out the spread, not whether it helps.",
     ]
-    if (k := numbers["k_disc"]) is not None:
-        sentences.append(
-            f"Weighting features by what they say of the training classes has K = {k:.2g}: "
-            + (
-                "the telling features are the quieter ones, which leaves Dr something to do."
-                if k < 1
-                else "the telling features are the louder ones already, and evening out the "
-                "spread would work against them."
-            )
-        )
+    if numbers["k_disc"] is not None:
+        sentences.append(_classes(numbers))
     if numbers["layer_k"]:
         k = ", ".join("undefined" if v is None else f"{v:.2f}" for v in numbers["layer_k"])
         stuck = ", ".join(f"{100 * v:.0f} %" for v in numbers["layer_saturation"])
@@ -146,8 +189,8 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
 
 def _expectation(numbers: Mapping[str, Any], normalize: str | None) -> str:
     if normalize == "standard" or numbers["k_std"] > _EVEN:
-        return "These features are on one scale already: the records let expect little of Dr."
-    if numbers["k_disc"] is not None and numbers["k_disc"] < 1:
+        return "These features are on one scale already, where recorded runs show little gain."
+    if numbers["k_disc"] is not None and numbers["k_disc"] < _EVEN:
         return (
             "Here features of little variance say more of the classes than loud ones: Dr may "
             "help, and so may standardising, which costs nothing. Compare both."

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from drgcn._format import plural
 from drgcn._io import write_whole
 from drgcn.errors import InputError
 from drgcn.stats import LEVEL, Sign, correction_words
@@ -67,6 +68,20 @@ def summary(comparisons: Sequence[Comparison]) -> str:
             f"With the same features after {_WORDS[c.normalize]} it is {c.words}." for c in again
         ]
     return " ".join(sentences)
+
+
+def counted(comparisons: Sequence[Comparison], scaled: bool) -> str:
+    """Count the sure gains and losses of Dr on real features of one kind, in one sentence."""
+    kind = "scaled" if scaled else "left as they were"
+    found = [
+        c for c in comparisons if c.scaled == scaled and not c.features.startswith("generated")
+    ]
+    up, down = (sum(c.sign == sign for c in found) for sign in ("up", "down"))
+    datasets = plural(len({c.dataset for c in found}), "dataset")
+    return (
+        f"On record with features {kind}: Dr surely gained in {up} and surely lost in {down} of "
+        f"{plural(len(found), 'comparison')} on {datasets}."
+    )
 
 
 def correction_of(comparisons: Sequence[Comparison]) -> str:
@@ -135,6 +150,16 @@ class GainEvidence:
                 for found in study.findings
             },
         )
+
+    @property
+    def short(self) -> str:
+        """The finding without its numbers; empty if nothing was correlated."""
+        sure = [c["words"] for c in self.correlations.values() if c["p_holm"] < LEVEL]
+        if not self.correlations:
+            return ""
+        if sure:
+            return f"Of the numbers here, {' and '.join(sure)} go surely together with a gain."
+        return "No number here goes surely together with a gain: compare over seeds to decide."
 
     @property
     def words(self) -> str:
