@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
@@ -18,6 +19,16 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 import torch  # noqa: E402 - after the environment
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the modules that are loaded by now out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

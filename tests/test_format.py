@@ -11,7 +11,13 @@ def test_counts_have_their_nouns():
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(4.4, "4.4 s"), (59.7, "1 min 0 s"), (100, "1 min 40 s"), (5399, "1 h 29 min")],
+    [
+        (4.4, "4.4 s"),
+        (41.4, "41 s"),
+        (59.7, "1 min 0 s"),
+        (725, "12 min 5 s"),
+        (5399, "1 h 29 min"),
+    ],
 )
 def test_durations_are_words(seconds, words):
     assert duration(seconds) == words

@@ -66,11 +66,18 @@ def test_lines_are_those_of_the_data(script, real_root, name):  # noqa: F811
 
 
 @pytest.mark.data
-@pytest.mark.filterwarnings("ignore:Sparse")
-def test_refined_sets_and_edge_counts_are_those_of_the_data(script, real_root):  # noqa: F811
-    if not (real_root / "text").is_dir() or not (real_root / "linqs-cora").is_dir():
-        pytest.skip("no texts and citations here")
+def test_edge_counts_are_those_of_the_data(script, real_root):  # noqa: F811
+    if not (real_root / "linqs-cora").is_dir():
+        pytest.skip("no citations here")
     assert script.edge_words(real_root) == between("edge counts")
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_refined_sets_are_those_of_the_data(script, real_root):  # noqa: F811
+    if not (real_root / "text").is_dir():
+        pytest.skip("no texts here")
     for row in script.refined_rows(real_root, "cora"):
         assert f"| {' | '.join(row)} |" in between("refined").splitlines()
 
@@ -90,6 +97,7 @@ def root_with_texts() -> Path:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_page_is_current(root_with_texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = str(DOCS / "make_duplicates.py")
     monkeypatch.setattr("sys.argv", [script, "--data-root", str(root_with_texts), "--check"])

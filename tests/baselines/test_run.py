@@ -132,7 +132,9 @@ def test_every_method_has_records_on_the_three_sets():
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["label-propagation", "ica", "manireg"])
+@pytest.mark.parametrize(
+    "name", ["label-propagation", "ica", pytest.param("manireg", marks=pytest.mark.slow)]
+)
 def test_a_recorded_number_comes_out_again(name, tmp_path):
     if not os.environ.get("DRGCN_DATA"):
         pytest.skip("DRGCN_DATA is not set: no real datasets here")

@@ -21,6 +21,7 @@ from drgcn.data.reddit_like import class_sizes, draw_edges, draw_texts, make, po
 from drgcn.errors import InputError
 
 SMALL = 0.02
+HALF, WHOLE = 0.05, pytest.param(0.1, marks=pytest.mark.slow)  # from 0.1 on degrees are Reddit's
 # Of load("reddit-like", scale=0.005): the same on every machine.
 DIGEST = "043506e1dbcbddfa"
 
@@ -57,7 +58,7 @@ def test_sizes_are_shares_of_reddits(small: Any) -> None:
     assert small.edge_index.dtype == torch.int64
 
 
-@pytest.mark.parametrize("scale", [0.005, 0.1])
+@pytest.mark.parametrize("scale", [0.005, HALF, WHOLE])
 def test_edges_are_different_without_loops_and_as_many_as_asked(scale: float, made: Any) -> None:
     raw = made(scale, 0)
     low, high = np.sort(raw.pairs, axis=0)
@@ -79,14 +80,15 @@ def test_classes_have_reddits_shares(small: Any) -> None:
     assert class_sizes(sum(CLASS_SIZES)).tolist() == list(CLASS_SIZES)
 
 
-@pytest.mark.parametrize(("scale", "seed"), [(0.005, 0), (0.02, 1), (0.1, 0)])
+@pytest.mark.parametrize(("scale", "seed"), [(0.005, 0), (0.02, 1), (HALF, 0)])
 def test_homophily_is_near_reddits(scale: float, seed: int, made: Any) -> None:
     assert 0.75 <= _homophily(made(scale, seed)) <= 0.8
 
 
-def test_degrees_have_a_heavy_tail(made: Any) -> None:
-    degrees = np.sort(_degrees(made(0.1, 0)))
-    assert degrees.mean() == pytest.approx(99.6, abs=0.1)
+@pytest.mark.parametrize("scale", [HALF, WHOLE])
+def test_degrees_have_a_heavy_tail(scale: float, made: Any) -> None:
+    degrees = np.sort(_degrees(made(scale, 0)))
+    assert degrees.mean() == pytest.approx(996 * scale, abs=0.1)
     assert np.median(degrees) < 0.7 * degrees.mean()
     assert degrees[-1] > 25 * degrees.mean()
     # Hill's estimate over the largest percent: a thin tail would have an exponent of 5 and more.
@@ -94,8 +96,9 @@ def test_degrees_have_a_heavy_tail(made: Any) -> None:
     assert 1.2 < 1 / np.log(top / top[0]).mean() < 3.5
 
 
-def test_few_nodes_have_no_neighbours(made: Any) -> None:
-    assert 0 < (_degrees(made(0.1, 0)) == 0).mean() < 0.01
+@pytest.mark.parametrize("scale", [HALF, WHOLE])
+def test_few_nodes_have_no_neighbours(scale: float, made: Any) -> None:
+    assert 0 < (_degrees(made(scale, 0)) == 0).mean() < 0.01
 
 
 def test_edges_between_classes_prefer_a_topic() -> None:
@@ -169,9 +172,8 @@ def test_rows_can_be_divided_by_their_sums(small: Any) -> None:
     assert load("reddit-like", scale=SMALL).x.abs().max() < 2
 
 
-def _accuracies(scale: float, seed: int) -> tuple[float, float]:
+def _accuracies(raw: Any) -> tuple[float, float]:
     """Test accuracy of logistic regression on X and on A_hat X, standardised."""
-    raw = make("full", scale=scale, seed=seed)
     nodes, (source, target) = len(raw.y), raw.pairs
     ends = np.concatenate([source, target]), np.concatenate([target, source])
     adjacency = sparse.csr_array((np.ones(len(ends[0]), np.float32), ends), (nodes, nodes))
@@ -187,16 +189,16 @@ def _accuracies(scale: float, seed: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_neighbours_help_and_nothing_is_perfect(seed: int) -> None:
-    alone, averaged = _accuracies(0.05, seed)
+def test_neighbours_help_and_nothing_is_perfect(seed: int, made: Any) -> None:
+    alone, averaged = _accuracies(made(HALF, seed))
     assert 0.4 < alone < 0.65
     assert 0.8 < averaged < 0.96
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_difficulty_is_near_reddits(seed: int) -> None:
-    alone, averaged = _accuracies(0.1, seed)
+def test_difficulty_is_near_reddits(seed: int, made: Any) -> None:
+    alone, averaged = _accuracies(made(0.1, seed))
     assert 0.5 < alone < 0.7
     assert 0.9 < averaged < 0.96
 

@@ -144,9 +144,9 @@ def test_the_form_for_ppi_learns_graphs_with_several_labels(lazy):
         def make():
             return GeniePath(5, 16, 2, num_layers=2, lazy=lazy, dropout=0.0, reweight="dr")
 
-        options = {"epochs": epochs, "graphs_per_step": 1, "lr": 0.01, "weight_decay": 0.0}
+        options = {"epochs": epochs, "graphs_per_step": 1, "lr": 0.03, "weight_decay": 0.0}
         return fit(make, data, [0, 1], **options).test_accuracy
 
-    learnt = min(scores(60))
+    learnt = min(scores(20))
     assert learnt > max(scores(1)) + 0.1
     assert learnt > 0.8

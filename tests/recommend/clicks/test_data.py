@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import AttributeTable, ClickData, ClickGraph
 from drgcn.sampling import CSRGraph
@@ -131,36 +130,8 @@ def test_ids_that_are_cut_off(tmp_path):
         ClickData.load(tmp_path / "set")
 
 
-def test_nothing_is_written_over_and_nothing_half(tmp_path):
+def test_nothing_is_written_over(tmp_path):
     small().save(tmp_path / "set")
     with pytest.raises(InputError, match="is there already"):
         small().save(tmp_path / "set")
-    with pytest.raises(KeyboardInterrupt):
-        _interrupted(tmp_path / "next")
-    left = tmp_path / ".n[e]xt.partial-abc"  # of somebody who is not there any more
-    left.mkdir()
-    with whole_folder(tmp_path / "n[e]xt"):
-        assert not left.exists()
-    (tmp_path / "n[e]xt").rmdir()
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
-
-
-def _interrupted(folder):
-    with whole_folder(folder) as partial:
-        (partial / "a").write_text("a")
-        raise KeyboardInterrupt
-
-
-def test_two_at_once_end_in_one_whole_folder(tmp_path):
-    with pytest.raises(OSError, match=r"not empty|exists"):
-        _two_at_once(tmp_path / "set")
-    assert [path.name for path in tmp_path.iterdir()] == ["set"]
-    assert [path.name for path in (tmp_path / "set").iterdir()] == ["second"]
-
-
-def _two_at_once(folder):
-    with whole_folder(folder) as first:
-        (first / "first").write_text("")
-        with whole_folder(folder) as second:
-            (second / "second").write_text("")
-            assert (first / "first").exists()  # somebody is still at it: no leftover

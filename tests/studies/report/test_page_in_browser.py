@@ -52,19 +52,20 @@ SCRIPT = """<script>
 const boxes = [...document.querySelectorAll('.box')];
 const wide = boxes.filter(box => box.scrollWidth > box.clientWidth);
 const needed = document.documentElement.scrollWidth;
-parent.document.title = [innerWidth, needed, wide.length].join(' ');
+parent.document.title += [' NAME', innerWidth, needed, wide.length].join(':');
 </script></body>"""
 
 
-def framed(text, folder, width):
-    """A copy of the page in a frame as narrow as a phone, which a window cannot be, that says
-    how wide it is and how many tables scroll."""
-    frame = html.escape(text.replace("</body>", SCRIPT))
+def framed(pages, folder):
+    """Copies of pages in frames as narrow as a phone, which a window cannot be; each says how
+    wide it is and how many tables scroll."""
+    frames = [
+        f'<iframe srcdoc="{html.escape(text.replace("</body>", SCRIPT.replace("NAME", name)))}" '
+        f'style="border:0;width:{PHONE}px;height:1200px"></iframe>'
+        for name, text in pages.items()
+    ]
     copy = folder / "framed.html"
-    copy.write_text(
-        f'<!doctype html><title>?</title><body style="margin:0"><iframe srcdoc="{frame}" '
-        f'style="border:0;width:{width}px;height:1200px"></iframe></body>'
-    )
+    copy.write_text(f'<!doctype html><title>?</title><body style="margin:0">{"".join(frames)}')
     return copy
 
 
@@ -83,24 +84,30 @@ def pixels(path):
     return width, height, set(zlib.decompress(data))
 
 
-def measured(text, folder):
-    """Width of the window, width that the page needs, and how many tables scroll."""
-    copy = framed(text, folder, PHONE)
-    out = browse(copy, folder, "--dump-dom", "--window-size=600,1200")
-    return [int(number) for number in re.search(r"<title>([\d ]+)</title>", out)[1].split()]
+@pytest.fixture(scope="module")
+def on_a_phone(page, tmp_path_factory):
+    """By forms of the page: width of the window, width needed, and how many tables scroll."""
+    folder, text = tmp_path_factory.mktemp("phone"), page.read_text()
+    forms = {
+        "closed": text,
+        "opened": text.replace("<details", "<details open"),
+        "unscrolled": text.replace("overflow-x: auto", "overflow-x: visible"),
+    }
+    out = browse(framed(forms, folder), folder, "--dump-dom", "--window-size=600,1200")
+    found = re.search(r"<title>\?(.*)</title>", out)[1].split()
+    return {name: [*map(int, numbers)] for name, *numbers in (one.split(":") for one in found)}
 
 
-@pytest.mark.parametrize("details", ["<details", "<details open"])
-def test_the_page_is_no_wider_than_a_phone(page, tmp_path, details):
-    inner, needed, scrolling = measured(page.read_text().replace("<details", details), tmp_path)
+@pytest.mark.parametrize("form", ["closed", "opened"])
+def test_the_page_is_no_wider_than_a_phone(on_a_phone, form):
+    inner, needed, scrolling = on_a_phone[form]
     assert inner == PHONE
     assert needed <= PHONE
     assert scrolling > 3
 
 
-def test_a_page_whose_tables_do_not_scroll_would_be_wider(page, tmp_path):
-    text = page.read_text().replace("overflow-x: auto", "overflow-x: visible")
-    assert measured(text, tmp_path)[1] > PHONE
+def test_a_page_whose_tables_do_not_scroll_would_be_wider(on_a_phone):
+    assert on_a_phone["unscrolled"][1] > PHONE
 
 
 def test_verdicts_are_seen_whole_on_a_desktop(page, tmp_path):
@@ -119,10 +126,12 @@ def test_verdicts_are_seen_whole_on_a_desktop(page, tmp_path):
     assert wide == []
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 2000), (600, 1200)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1280, 2000), pytest.param(600, 1200, marks=pytest.mark.slow)]
+)
 def test_a_screenshot_shows_something(page, tmp_path, width, height):
     shot = tmp_path / "shot.png"
-    shown = framed(page.read_text(), tmp_path, PHONE) if width < 1000 else page
+    shown = framed({"page": page.read_text()}, tmp_path) if width < 1000 else page
     browse(shown, tmp_path, f"--screenshot={shot}", f"--window-size={width},{height}")
     found = pixels(shot)
     assert found[:2] == (width, height)

@@ -7,7 +7,6 @@ import pytest
 from drgcn.errors import DrgcnWarning
 from drgcn.studies.report.contents import (
     device_table,
-    duration,
     readable_suites,
     suite_table,
     version_words,
@@ -60,20 +59,6 @@ def test_a_damaged_suite_is_named_and_hides_no_other(tmp_path):
 def test_without_suites_there_is_no_table(tmp_path):
     assert suite_table(readable_suites(tmp_path)) is None
     assert suite_table(readable_suites(None)) is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (3.21, "3.2 s"),
-        (41.4, "41 s"),
-        (59.7, "1 min 0 s"),
-        (725, "12 min 5 s"),
-        (12000, "3 h 20 min"),
-    ],
-)
-def test_durations_are_words(seconds, words):
-    assert duration(seconds) == words
 
 
 def test_machines_and_versions_are_those_of_the_records(make_record):
