@@ -56,12 +56,12 @@ def checked_data(data: Any, split: int | None = None) -> Data:
         _check_labels(data.y[mask], part)
     if data.y.dim() == 1 and data.y.is_floating_point():
         data.y = data.y[:, None]
-    for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
-        shared = int((columns[first] & columns[second]).sum())
+    for part in ("val", "test"):
+        shared = int((columns["train"] & columns[part]).sum())
         if shared:
             warnings.warn(
-                f"{shared:,} nodes are in both data.{first}_mask and data.{second}_mask: results "
-                f"on them say little about unseen nodes.",
+                f"{shared:,} nodes are in both data.train_mask and data.{part}_mask: results on "
+                f"them say little about unseen nodes.",
                 DrgcnWarning,
                 stacklevel=3,
             )
