@@ -33,7 +33,7 @@ VERBS = {
     "recommend generate": "cli.recommend.clicks",
     "recommend info": "cli.recommend.clicks",
     "recommend ingest": "cli.recommend.clicks",
-    "recommend query": "cli.recommend.query",
+    "recommend query": "cli.recommend.export",
     "recommend serve": "cli.recommend.serve",
     "recommend train": "cli.recommend.train",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drgcn.cli.recommend import clicks, compare, evaluate, export, query, serve, train
+from drgcn.cli.recommend import clicks, compare, evaluate, export, serve, train
 
 app = typer.Typer(help="Recommendation from clicks.", no_args_is_help=True)
 
@@ -15,5 +15,5 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("export")(export.export)
-app.command("query")(query.query)
+app.command("query")(export.query)
 app.command("serve")(serve.serve)
