@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +46,10 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
             arrays = {}
             for key in archive.files:
                 try:
-                    arrays[key] = archive[key]
-                except ValueError as error:
-                    if not objects or not _is_pickled(error):
-                        raise
-                    with archive.zip.open(f"{key}.npy") as member:
-                        _read_objects(member, key, path, arrays)
+                    arrays[key] = _read_member(archive, key, objects)
+                except InputError as refusal:
+                    words = f"{path}: {key!r} is left out: {refusal}"
+                    warnings.warn(words, DrgcnWarning, stacklevel=5)
             return arrays
     except InputError:
         raise
@@ -63,17 +61,19 @@ def _is_pickled(error: Exception) -> bool:
     return "allow_pickle" in str(error) and "Object arrays" in str(error)
 
 
-def _read_objects(member: IO[bytes], key: str, path: Path, arrays: dict[str, Any]) -> None:
-    """Add a pickled member of an archive to its arrays, or warn that it is left out."""
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[np.lib.format.read_magic(member)]
-    read_header(member)
+def _read_member(archive: Any, key: str, objects: bool) -> Any:
     try:
-        arrays[key] = _unwrapped(_resolve(_Unpickler(member, encoding="latin1").load()))
-    except InputError as error:
-        warnings.warn(f"{path}: {key!r} is left out: {error}", DrgcnWarning, stacklevel=6)
+        return archive[key]
+    except ValueError as error:
+        if not objects or not _is_pickled(error):
+            raise
+    with archive.zip.open(f"{key}.npy") as member:
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[np.lib.format.read_magic(member)]
+        read_header(member)
+        return _unwrapped(_resolve(_Unpickler(member, encoding="latin1").load()))
 
 
 def _unwrapped(value: Any) -> Any:
@@ -81,7 +81,8 @@ def _unwrapped(value: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype != object:
         return value
     if value.ndim == 0:
-        return value.item() if sparse.issparse(value.item()) else np.array(value.item())
+        matrix = value.item()
+        return matrix if isinstance(matrix, np.ndarray) or sparse.issparse(matrix) else value
     for kinds, dtype in (((str,), np.str_), ((bool, int, float, np.number), None)):
         if all(isinstance(entry, kinds) for entry in value.flat):
             return np.array(value.tolist(), dtype=dtype)
