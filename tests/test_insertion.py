@@ -861,6 +861,20 @@ def test_an_interrupted_call_leaves_nothing_that_counts(x):
     assert insertion._CALLS == {}
 
 
+def test_a_batch_counts_inside_its_module_alone(x):
+    other = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    expected, seen = other(x, APART), []
+
+    class Teacher(Hand):
+        def forward(self, x, edge_index, batch=None):
+            seen.append(other(x, edge_index))
+            return self.gnn(x, edge_index)
+
+    model = insert_reweighting(Teacher())
+    torch.testing.assert_close(model(x, APART, BATCH), one_by_one(model.gnn, x))
+    assert torch.equal(seen[0], expected)
+
+
 def test_a_convolution_that_takes_the_batch_itself_hands_it_over(x):
     class Own(pyg.SAGEConv):
         def forward(self, x, edge_index, batch=None):

@@ -261,8 +261,8 @@ def _reweight_ends(layer: str, argument: str, conv: Module, args: _Args, kwargs:
         new = (gate(source), None)
     elif target_gate is gate and isinstance(gate, Gate):
         # Targets of the same kind, often the same nodes, take the vector of the sources.
-        s = gate.vector(source, **_batch_of(source))
-        batch = _batch_of(target).get("batch")
+        s = gate.vector(source, **_batch_of(gate, source))
+        batch = _batch_of(gate, target).get("batch")
         new = (scale_columns(source, s, batch), scale_columns(target, s, batch))
     else:
         new = (gate(source), target_gate(target))
@@ -368,12 +368,11 @@ def _enter_call(names: tuple[str, ...], module: Module, args: _Args, kwargs: _Kw
             batch = value.batch
         elif isinstance(value, HeteroData):
             batch = value.collect("batch", allow_empty=True) or None
-    compiled, me = torch.compiler.is_compiling(), id(module)
-    # A batch counts inside its module alone: a call that was interrupted leaves its own behind.
-    calls = tuple(c for c in _CALLS.pop(_thread(), ()) if compiled or me in c[1])
+    # A call that was interrupted has left its batch behind.
+    calls = tuple(call for call in _CALLS.pop(_thread(), ()) if call[0] != id(module))
     if isinstance(batch, dict | tuple) or _is_batch(batch):
-        parts = frozenset(() if compiled else map(id, module.modules())) - {me}
-        calls = (*calls, (me, parts, batch, given.get("batch_size")))
+        parts = () if torch.compiler.is_compiling() else map(id, module.modules())
+        calls = (*calls, (id(module), frozenset(parts), batch, given.get("batch_size")))
     if calls:
         _CALLS[_thread()] = calls
 
@@ -393,11 +392,14 @@ def _thread() -> int:
     return 0 if torch.compiler.is_compiling() else threading.get_ident()
 
 
-def _batch_of(x: Tensor, node_type: str | None = None) -> dict[str, Any]:
-    """Return the arguments that tell a gate the graph of each node: nothing for one graph."""
+def _batch_of(gate: Module, x: Tensor, node_type: str | None = None) -> dict[str, Any]:
+    """Return arguments of a gate: the batch of the innermost call that it is part of, if any."""
     calls = _CALLS.get(_thread(), _CALLS.get(0, ()))
-    if not calls and torch.compiler.is_compiling() and _CALLS:
-        (calls,) = _CALLS.values()  # a part is compiled, and the call began outside, in one thread
+    if torch.compiler.is_compiling():
+        if not calls and _CALLS:  # a part is compiled, and the call began outside, in one thread
+            (calls,) = _CALLS.values()
+    else:
+        calls = tuple(call for call in calls if not call[1] or id(gate) in call[1])
     if not calls:
         return {}
     *_, batch, size = calls[-1]
@@ -415,10 +417,10 @@ def _batch_of(x: Tensor, node_type: str | None = None) -> dict[str, Any]:
     return {"batch": batch, "batch_size": size}
 
 
-def _add_batch(node_type: str | None, _: Module, args: _Args, kwargs: _Kwargs) -> Any:
+def _add_batch(node_type: str | None, gate: Module, args: _Args, kwargs: _Kwargs) -> Any:
     """Forward pre-hook of a gate that is not told the batch already."""
     told = len(args) > 2 or "batch" in kwargs
-    return args, kwargs if told else {**kwargs, **_batch_of(args[0], node_type)}
+    return args, kwargs if told else {**kwargs, **_batch_of(gate, args[0], node_type)}
 
 
 def _reject_models(model: Module) -> None:
