@@ -33,6 +33,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of layers that PyG itself calls experimental
     if options.device is not None:
+        if options.device.type != "cuda":
+            parser.error(f"Expected a CUDA device; found {options.device}.")
         sys.path.append(str(ROOT / "benchmarks"))
         from measuring import write_csv
 
