@@ -10,7 +10,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 BLOCKS = {
     page: re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    for page in ("README.md", "docs/sampling.md")
+    for page in ("README.md", "docs/sampling.md", "docs/layers.md")
 }
 
 
@@ -24,12 +24,16 @@ def shortened(code):
 )
 def test_code_on_pages_runs(page, number):
     torch.manual_seed(0)
-    exec(compile(shortened(BLOCKS[page][number]), f"{page} block {number}", "exec"), {})
+    # The first block of this page has what the others use.
+    before = BLOCKS[page][:1] if page == "docs/layers.md" and number else []
+    code = "\n".join([*before, BLOCKS[page][number]])
+    exec(compile(shortened(code), f"{page} block {number}", "exec"), {})
 
 
 def test_pages_have_code():
     assert len(BLOCKS["README.md"]) >= 2
     assert len(BLOCKS["docs/sampling.md"]) >= 5
+    assert len(BLOCKS["docs/layers.md"]) >= 4
 
 
 def test_places_inside_pages_exist():

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import CheckpointError, checkpoint
 from torch_geometric import nn as pyg
 from torch_geometric.data import Batch, Data
 
@@ -840,8 +841,57 @@ def test_a_failed_call_leaves_nothing_behind(x):
     expected = model(x, APART)
     with pytest.raises(RuntimeError):
         model(x, APART + NODES, batch=BATCH)
-    assert torch.equal(model(x, APART), expected)
     assert insertion._CALLS == {}
+    assert torch.equal(model(x, APART), expected)
+
+
+def test_an_interrupted_call_leaves_nothing_that_counts(x):
+    model, other = insert_reweighting(Hand()), insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    expected = model(x, APART), other(x, APART)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    handle = model.gnn.convs[1].lin.register_forward_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model(x, APART, BATCH)
+    handle.remove()
+    assert torch.equal(other(x, APART), expected[1])
+    assert torch.equal(model(x, APART), expected[0])
+    assert insertion._CALLS == {}
+
+
+def test_a_batch_counts_inside_its_module_alone(x):
+    other = insert_reweighting(pyg.GCN(D, 4, 2, CLASSES))
+    expected, seen = other(x, APART), []
+
+    class Teacher(Hand):
+        def forward(self, x, edge_index, batch=None):
+            seen.append(other(x, edge_index))
+            return self.gnn(x, edge_index)
+
+    model = insert_reweighting(Teacher())
+    torch.testing.assert_close(model(x, APART, BATCH), one_by_one(model.gnn, x))
+    assert torch.equal(seen[0], expected)
+
+
+def test_a_convolution_that_takes_the_batch_itself_hands_it_over(x):
+    class Own(pyg.SAGEConv):
+        def forward(self, x, edge_index, batch=None):
+            return super().forward(x, edge_index)
+
+    model = insert_reweighting(Own(D, CLASSES))
+    torch.testing.assert_close(model(x, APART, BATCH), one_by_one(model, x))
+
+
+def test_recomputed_layers_are_refused_rather_than_pooled_otherwise(x):
+    class Recomputed(Hand):
+        def forward(self, x, edge_index, batch):
+            return checkpoint(self.gnn, x, edge_index, use_reentrant=False)
+
+    out = insert_reweighting(Recomputed())(x, APART, BATCH)
+    with pytest.raises(CheckpointError):
+        out.sum().backward()
 
 
 def test_threads_do_not_see_the_batches_of_others(x):

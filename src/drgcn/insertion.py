@@ -28,10 +28,10 @@ Layers = Iterable[int | str] | int | str | None
 _Args = tuple[Any, ...]
 _Kwargs = dict[str, Any]
 
-# By thread, the calls in progress that were given a batch: module, batch and batch_size. Those in
-# a compiled region are under zero. A plain dictionary, because torch.compile follows it; it
-# refuses context variables, and gets thread locals wrong.
-_CALLS: dict[int, tuple[tuple[int, Any, int | None], ...]] = {}
+# By thread, the calls in progress that were given a batch: the module and its parts by identity,
+# batch, batch_size. Those in a compiled region are under zero. A plain dictionary of plain values,
+# because torch.compile follows it; it refuses context variables, and gets thread locals wrong.
+_CALLS: dict[int, tuple[tuple[int, frozenset[int], Any, int | None], ...]] = {}
 
 
 def insert_reweighting(
@@ -103,10 +103,9 @@ def _make_gate(
         raise InputError(f"Expected gate to make a module of width {width}: {error}") from error
     if not isinstance(gate, Module):
         raise InputError(f"Expected gate to make a module; found {type(gate).__name__}.")
+    hook = functools.partial(_add_batch, node_type)
     for part in gate.modules():
-        takes_batch = "batch" in inspect.signature(part.forward).parameters
-        if isinstance(part, Gate) or (part is gate and takes_batch):
-            hook = functools.partial(_add_batch, node_type)
+        if isinstance(part, Gate) or (part is gate and "batch" in _arguments(gate)):
             part.register_forward_pre_hook(hook, with_kwargs=True)
     if not isinstance(gate, Gate):
         gate.is_reweighting = True  # type: ignore[assignment]
@@ -156,15 +155,17 @@ def _is_convolution(module: Module) -> bool:
 def _obstacle(conv: Module, *, done: bool) -> str:
     if done:
         return "it has a gate already"
-    if _features_argument(conv).startswith(("edge", "adj")):
+    if _arguments(conv)[0].startswith(("edge", "adj")):
         return "it takes edges and no features"
     if getattr(conv, "cached", False) and isinstance(conv, pyg.SGConv | pyg.SSGConv):
         return "it keeps the features of its first call (cached=True), so no gate would be trained"
     return ""
 
 
-def _features_argument(conv: Module) -> str:
-    return next(iter(inspect.signature(conv.forward).parameters))
+def _arguments(module: Module) -> tuple[str, ...]:
+    if isinstance(module, pyg.Sequential):  # whose forward may be one of any arguments
+        return tuple(module.signature.param_dict)
+    return tuple(inspect.signature(module.forward).parameters)
 
 
 def _chosen(model: Module, places: list[_Place], layers: Layers) -> list[_Place]:
@@ -187,9 +188,7 @@ def _chosen(model: Module, places: list[_Place], layers: Layers) -> list[_Place]
     wrong = [layer for layer in wanted if isinstance(layer, bool) or layer not in known]
     if wrong or not wanted:
         names = ", ".join(f"{number} {place.name!r}" for number, place in enumerate(places))
-        raise InputError(
-            f"Expected layers by number or name, from: {names or 'none'}; found {wrong or wanted}."
-        )
+        raise InputError(f"Expected layers from {names or 'none'}; found {wrong or wanted}.")
     chosen = [place for place in places if any(place is known[layer] for layer in wanted)]
     for place in chosen:
         if place.obstacle:
@@ -213,7 +212,7 @@ def _attach(place: _Place, make: Callable[..., Module]) -> None:
         ends = ("reweighting", "target_reweighting")
         for name, width in zip(ends, _widths_of(host), strict=False):
             host.add_module(name, make(width))
-        hook = functools.partial(_reweight_ends, place.name, _features_argument(host))
+        hook = functools.partial(_reweight_ends, place.name, _arguments(host)[0])
         host.register_forward_pre_hook(hook, with_kwargs=True)
     reset = getattr(host, "reset_parameters", None)
     if callable(reset):
@@ -230,10 +229,7 @@ def _reset(reset_host: Callable[[], None], host: Module) -> None:
 
 
 def _refuse_scripting() -> None:
-    raise InputError(
-        "Expected a model without inserted gates for torch.jit.script, which cannot compile their "
-        "hooks. Use torch.compile or torch.export."
-    )
+    raise InputError("Expected no hooks of gates in torch.jit.script. Use torch.compile instead.")
 
 
 def _widths_of(conv: Module) -> tuple[int, ...]:
@@ -265,8 +261,8 @@ def _reweight_ends(layer: str, argument: str, conv: Module, args: _Args, kwargs:
         new = (gate(source), None)
     elif target_gate is gate and isinstance(gate, Gate):
         # Targets of the same kind, often the same nodes, take the vector of the sources.
-        s = gate.vector(source, **_batch_of(source))
-        batch = _batch_of(target).get("batch")
+        s = gate.vector(source, **_batch_of(gate, source))
+        batch = _batch_of(gate, target).get("batch")
         new = (scale_columns(source, s, batch), scale_columns(target, s, batch))
     else:
         new = (gate(source), target_gate(target))
@@ -334,7 +330,7 @@ def _insert_into_program(
         found, types = _layer_and_types(program, target)
         if found != layer or not _is_convolution(conv):
             continue
-        argument, widths = _features_argument(conv), _widths_of(conv)
+        argument, widths = _arguments(conv)[0], _widths_of(conv)
         x: Any = node.args[0] if node.args else node.kwargs[argument]
         with graph.inserting_before(node):
             if len(set(types)) == 2 and isinstance(x, torch.fx.Node):  # a pair, made at run time
@@ -359,10 +355,7 @@ def _hand_over_batches(model: Module) -> None:
         hooked = _leave_call in module._forward_hooks.values()
         if hooked or isinstance(module, Gate) or not reweighting_blocks(module):
             continue
-        names = tuple(inspect.signature(module.forward).parameters)
-        if isinstance(module, pyg.Sequential):  # whose forward may be one of any arguments
-            names = tuple(module.signature.param_dict)
-        hook = functools.partial(_enter_call, names)
+        hook = functools.partial(_enter_call, _arguments(module))
         module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
         module.register_forward_hook(_leave_call, always_call=True)
 
@@ -375,18 +368,22 @@ def _enter_call(names: tuple[str, ...], module: Module, args: _Args, kwargs: _Kw
             batch = value.batch
         elif isinstance(value, HeteroData):
             batch = value.collect("batch", allow_empty=True) or None
-    if isinstance(batch, Tensor) and (batch.dim() != 1 or batch.is_floating_point()):
-        return  # something else of that name
-    if isinstance(batch, Tensor | dict | tuple):
-        size = given.get("batch_size")
-        call = (id(module), batch, size if isinstance(size, int) else None)
-        _CALLS[_thread()] = (*_CALLS.get(_thread(), ()), call)
+    # A call that was interrupted has left its batch behind.
+    calls = tuple(call for call in _CALLS.pop(_thread(), ()) if call[0] != id(module))
+    if isinstance(batch, dict | tuple) or _is_batch(batch):
+        parts = () if torch.compiler.is_compiling() else map(id, module.modules())
+        calls = (*calls, (id(module), frozenset(parts), batch, given.get("batch_size")))
+    if calls:
+        _CALLS[_thread()] = calls
+
+
+def _is_batch(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 1 and not value.is_floating_point()
 
 
 def _leave_call(module: Module, *_: Any) -> None:
     calls = _CALLS.pop(_thread(), ())
-    if calls and calls[-1][0] == id(module):  # else it was called without a batch
-        calls = calls[:-1]
+    calls = calls[:-1] if calls and calls[-1][0] == id(module) else calls
     if calls:
         _CALLS[_thread()] = calls
 
@@ -395,20 +392,23 @@ def _thread() -> int:
     return 0 if torch.compiler.is_compiling() else threading.get_ident()
 
 
-def _batch_of(x: Tensor, node_type: str | None = None) -> dict[str, Any]:
-    """Return the arguments that tell a gate the graph of each node: nothing for one graph."""
+def _batch_of(gate: Module, x: Tensor, node_type: str | None = None) -> dict[str, Any]:
+    """Return arguments of a gate: the batch of the innermost call that it is part of, if any."""
     calls = _CALLS.get(_thread(), _CALLS.get(0, ()))
-    if torch.compiler.is_compiling() and _CALLS:
-        (calls,) = _CALLS.values()  # of the one thread that may call a compiled model with batch
+    if torch.compiler.is_compiling():
+        if not calls and _CALLS:  # a part is compiled, and the call began outside, in one thread
+            (calls,) = _CALLS.values()
+    else:
+        calls = tuple(call for call in calls if not call[1] or id(gate) in call[1])
     if not calls:
         return {}
-    _, batch, size = calls[-1]
+    *_, batch, size = calls[-1]
     if isinstance(batch, dict):
         batch = batch.get(node_type)
     elif node_type is not None:
         batch = None
-    if not isinstance(batch, Tensor) or batch.numel() != x.size(0):
-        found = batch.numel() if isinstance(batch, Tensor) else "none"
+    found = batch.numel() if _is_batch(batch) else "none"
+    if found != x.size(0):
         raise InputError(
             f"Expected batch to have the graph of each of the {x.size(0)} nodes of a layer"
             f"{f' ({node_type})' if node_type else ''}; found {found}. Behind a pooling of nodes, "
@@ -417,10 +417,10 @@ def _batch_of(x: Tensor, node_type: str | None = None) -> dict[str, Any]:
     return {"batch": batch, "batch_size": size}
 
 
-def _add_batch(node_type: str | None, _: Module, args: _Args, kwargs: _Kwargs) -> Any:
+def _add_batch(node_type: str | None, gate: Module, args: _Args, kwargs: _Kwargs) -> Any:
     """Forward pre-hook of a gate that is not told the batch already."""
     told = len(args) > 2 or "batch" in kwargs
-    return args, kwargs if told else {**kwargs, **_batch_of(args[0], node_type)}
+    return args, kwargs if told else {**kwargs, **_batch_of(gate, args[0], node_type)}
 
 
 def _reject_models(model: Module) -> None:

@@ -17,7 +17,7 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter
 
 from drgcn.errors import InputError
-from drgcn.kernels import triton_available, with_lanes
+from drgcn.kernels import being_recorded, triton_available, with_lanes
 
 if triton_available():
     from drgcn.kernels.reweighting import (
@@ -421,7 +421,7 @@ def fused_gate_vector(
     """
     kinds = {t.dtype for t in (mean, squeeze, squeeze_bias, excite, excite_bias)}
     fits = mean.dim() == 1 and squeeze.numel() <= _MOST_FUSED_WEIGHTS and kinds == {torch.float32}
-    if squeeze_excite is None or not mean.is_cuda or not fits:
+    if squeeze_excite is None or not mean.is_cuda or not fits or being_recorded():
         return None
     return _GateVector.apply(mean, squeeze, squeeze_bias, excite, excite_bias)[0]
 
@@ -504,7 +504,7 @@ def _scaled_rows(weight: Tensor, s: Tensor) -> Tensor:
     """``s[:, None] * weight``. On CUDA both gradients come out of one kernel."""
     kinds = {weight.dtype, s.dtype}
     fits = weight.dim() == 2 and weight.size(1) <= _WIDEST_FUSED_ROW and kinds == {torch.float32}
-    if scaled_rows_backward is None or not weight.is_cuda or not fits:
+    if scaled_rows_backward is None or not weight.is_cuda or not fits or being_recorded():
         return weight * s[:, None]
     return _ScaledRows.apply(weight, s)
 

@@ -204,13 +204,6 @@ def test_training_on_weighted_edges_equals_a_plain_loop_of_pyg(call, weighted_da
     assert record["data"]["options"] == {"edge_weight": True}
 
 
-def test_weights_that_a_part_of_the_graph_would_lose_are_refused(call, weighted_data, tmp_path):
-    code, _, error = call("train", str(weighted_data), "--inductive", "train", "--epochs", "1")
-    assert code == 2
-    assert "--inductive none" in error
-    assert not (tmp_path / "runs").exists()
-
-
 def test_data_verify_reports_missing_files_with_code_1(call, tmp_path):
     code, out, _ = call("data", "verify", "cora", "--data-root", str(tmp_path))
     assert code == 1

@@ -1,5 +1,7 @@
 """Tasks: parts of a dataset, mini-batches, loss and metric."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from drgcn.training.task import (
     Task,
     l2_penalty,
     objective_for,
+    visible,
 )
 
 from .graphs import LABELS, several
@@ -377,3 +380,12 @@ def test_l2_is_half_the_squares_of_each_seed():
         squares = sum(float((p[seed] ** 2).sum()) for p in parameters)
         assert float(found[seed]) == pytest.approx(0.05 * squares)
     assert l2_penalty([], 0.1) == 0
+
+
+@pytest.mark.parametrize("inductive", ["train", "apart"])
+def test_parts_of_a_graph_carry_the_weights_of_their_edges(tiny, inductive):
+    given = copy.copy(tiny)
+    given.edge_weight = 1.0 + (tiny.edge_index.sum(0) % 5)
+    seen = visible(given, "train", inductive)
+    kept = given.train_mask.nonzero().flatten()
+    assert seen.edge_weight.equal(1.0 + (kept[seen.edge_index].sum(0) % 5))

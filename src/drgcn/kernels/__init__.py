@@ -17,6 +17,16 @@ def triton_available() -> bool:
     return find_spec("triton") is not None and compiler is not None
 
 
+def being_recorded() -> bool:
+    """Return whether operations are being recorded as a program.
+
+    A kernel that is launched then would be missing from it: plain operations take its place.
+    """
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    return get_proxy_mode() is not None
+
+
 def with_lanes(value: Tensor, dim: int | None, lanes: int) -> Tensor:
     """``value`` with the lanes of :func:`torch.vmap` as its first axis.
 

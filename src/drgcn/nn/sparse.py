@@ -231,6 +231,11 @@ def spmm(matrix: SparseMatrix, x: Tensor) -> Tensor:
     return _SparseProduct.apply(matrix.values, x[None], matrix.pattern, False).squeeze(0)
 
 
+def sparse_product(matrix: SparseMatrix, x: Tensor) -> Tensor:
+    """The products ``[lanes, rows, k]`` of one matrix with ``x`` ``[lanes, columns, k]``."""
+    return _SparseProduct.apply(matrix.values, x, matrix.pattern, False)
+
+
 class _SparseProduct(torch.autograd.Function):
     """``values`` are ``[nnz]``, shared by all lanes, or ``[lanes, nnz]``; ``x`` is
     ``[lanes, columns, k]``."""

@@ -195,12 +195,6 @@ def stopping_rule(experiment: Experiment) -> StoppingRule:
 
 def build(experiment: Experiment, data: Data) -> torch.nn.Module:
     """Build the model of an experiment, for the widths of ``data``."""
-    if experiment.inductive is not None and getattr(data, "edge_weight", None) is not None:
-        raise InputError(
-            f"Expected edges without weights, which the parts of a graph that {experiment.model} "
-            "trains and tests on do not carry over; found weights. Use --inductive none, or leave "
-            "the weights out."
-        )
     arguments: dict[str, Any] = {
         "hidden_channels": experiment.hidden_channels,
         "num_layers": experiment.num_layers,

@@ -28,7 +28,7 @@ from drgcn.training.inputs import (
     try_model,
 )
 from drgcn.training.result import FitResult
-from drgcn.training.stack import ModelStack, why_looped
+from drgcn.training.stack import ModelStack, Running, choose_way
 from drgcn.training.stopping import BestValidation, StoppingRule
 from drgcn.training.task import Inductive, Task
 from drgcn.training.trainer import (
@@ -42,6 +42,8 @@ from drgcn.training.trainer import (
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
+# Fewest epochs for which a pass is recorded as a program, which takes a second.
+_WORTH_TRACING: Final = 20
 # A recorded epoch keeps a memory pool of its own beside that of the epochs before it, and
 # allocators round up.
 _PEAKS_PER_PASS: Final = 2.0
@@ -141,13 +143,18 @@ def fit(
     outputs = try_model(model, task.val.inputs, task.val.size, device)
     task.objective.expect_outputs(outputs)
     _expect_no_caches(model, task)
-    looped = None if task.batches else why_looped(make_model, task.val.inputs, device)
-    if looped is not None:
-        _log.warning("%s is trained one network after another: %s", type(model).__name__, looped)
+    if task.batches is None:
+        running = choose_way(make_model, task.val.inputs, device, tracing=epochs >= _WORTH_TRACING)
+    else:
+        running = Running()
+    if running.reason:
+        _log.warning(
+            "%s is not trained in the fastest way: %s", type(model).__name__, running.reason
+        )
 
     def make_trainer(block: tuple[int, ...]) -> Trainer:
         return Trainer(
-            ModelStack(make_model, block, task.val.inputs, device, looped=looped is not None),
+            ModelStack(make_model, block, task.val.inputs, device, running),
             task,
             chosen_rule,
             epochs=epochs,
@@ -159,7 +166,8 @@ def fit(
 
     if device.type == "cuda" and seeds_at_once is None:
         seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
-    blocks = seed_blocks(seeds, device, seeds_at_once)
+    lanes = CPU_LANES if running.way == "stacked" else 1
+    blocks = seed_blocks(seeds, device, seeds_at_once, lanes)
     scheduled = () if rates is None else tuple(rates.tolist())
     training = (epochs, chosen_rule, name_of(optimizer), lr, weight_decay, scheduled)
     settings = (*training, split, graphs_per_step, inductive, batch_size)
@@ -257,19 +265,23 @@ def _peak(
 
 
 def seed_blocks(
-    seeds: tuple[int, ...], device: torch.device, at_once: int | None = None
+    seeds: tuple[int, ...],
+    device: torch.device,
+    at_once: int | None = None,
+    lanes: int = CPU_LANES,
 ) -> list[tuple[int, ...]]:
     """Group the seeds into blocks that are trained together.
 
-    On CPU a seed always trains in the same lane of the same block of four, whether its
-    neighbours were asked for or not. Vectorised kernels round the last elements of an array
-    differently from the others, so only this makes a seed's numbers the same to the bit. More
-    lanes would be faster for many seeds, fewer for one: docs/decisions.md has the figures.
-    Elsewhere all seeds form one block, or several of nearly equal size.
+    On CPU a seed always trains in the same lane of the same block, whether its neighbours were
+    asked for or not: of four for models that are made to be stacked, else of one. Vectorised
+    kernels round the last elements of an array differently from the others, so only this makes a
+    seed's numbers the same to the bit. More lanes would be faster for many seeds, fewer for one:
+    docs/decisions.md has the figures. Elsewhere all seeds form one block, or several of nearly
+    equal size.
     """
     if device.type == "cpu":
-        starts = sorted({seed - seed % CPU_LANES for seed in seeds})
-        return [tuple(range(start, start + CPU_LANES)) for start in starts]
+        starts = sorted({seed - seed % lanes for seed in seeds})
+        return [tuple(range(start, start + lanes)) for start in starts]
     passes = -(-len(seeds) // min(at_once or len(seeds), len(seeds)))
     ends = [len(seeds) * number // passes for number in range(passes + 1)]
     return [seeds[start:end] for start, end in pairwise(ends)]
@@ -280,7 +292,7 @@ def fingerprint_of(
 ) -> str:
     """Hash settings, data and model, so that only checkpoints of the same run are resumed."""
     digest = hashlib.sha256(repr((_STATE, *settings)).encode())
-    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph"):
+    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph", "edge_weight"):
         if isinstance(value := data.get(name), Tensor):
             dense = value if value.layout == torch.strided else value.to_dense()
             digest.update(dense.cpu().numpy().tobytes())

@@ -33,25 +33,27 @@ def dropout_factors(key: Tensor, count: int, p: float, dtype: torch.dtype) -> Te
             rate, so that expectations are exact.
         dtype: Data type of the factors.
     """
-    return _Factors.apply(key, count, round(p * LEVELS), dtype)
+    return _factors(key, count, round(p * LEVELS), dtype)
 
 
-class _Factors(torch.autograd.Function):
-    @staticmethod
-    def forward(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tensor:
-        scale = LEVELS / max(LEVELS - dropped, 1)
-        if key.is_cuda and _hashed_factors is not None:
-            return _hashed_factors(key, count, dropped - LEVELS // 2, scale, dtype)
-        keep = random_16bit(key, count) >= dropped - LEVELS // 2
-        return keep.to(dtype) * scale
+# An operation of its own, so that programs that are recorded hold it as one.
+@torch.library.custom_op("drgcn::dropout_factors", mutates_args=())
+def _factors(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tensor:
+    scale = LEVELS / max(LEVELS - dropped, 1)
+    if key.is_cuda and _hashed_factors is not None:
+        return _hashed_factors(key, count, dropped - LEVELS // 2, scale, dtype)
+    keep = random_16bit(key, count) >= dropped - LEVELS // 2
+    return keep.to(dtype) * scale
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], key: Tensor, *rest: Any) -> Any:
-        return _Factors.apply(key.movedim(in_dims[0] or 0, 0), *rest), 0
+@_factors.register_fake
+def _(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tensor:
+    return key.new_empty((*key.shape, count), dtype=dtype)
+
+
+@_factors.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], key: Tensor, *rest: Any) -> tuple[Tensor, int]:
+    return _factors(key.movedim(in_dims[0] or 0, 0), *rest), 0
 
 
 class SeededRandomness(TorchFunctionMode):

@@ -6,7 +6,8 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,6 +16,26 @@ from torch.nn.parameter import is_lazy
 from drgcn.errors import InputError
 from drgcn.streams import stream_key
 from drgcn.training.randomness import SeededRandomness
+from drgcn.training.tracing import Pass, record
+
+
+@dataclass(frozen=True)
+class Running:
+    """The way in which the models of a stack are run, see :func:`choose_way`.
+
+    Attributes:
+        way: As one recorded program; as one by ``torch.vmap``; or one after the other.
+        constants: Names of buffers that are the same for all seeds, and that no pass changes.
+        reason: Why a faster way was not taken, if one was tried.
+        programs: Recorded passes, shared by stacks of as many seeds.
+    """
+
+    way: Literal["traced", "stacked", "looped"] = "stacked"
+    constants: frozenset[str] = frozenset()
+    reason: str = ""
+    programs: dict[tuple[Any, ...], tuple[tuple[Any, ...], Pass]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
 
 class ModelStack:
@@ -26,8 +47,7 @@ class ModelStack:
         seeds: One model is built for each.
         inputs: Arguments of the models; lazy parameters take their shapes from them.
         device: Device that they run on.
-        looped: Run one model after the other, for models that ``torch.vmap`` cannot follow, see
-            :func:`why_looped`.
+        running: The way in which they are run. (default: as one by ``torch.vmap``)
     """
 
     def __init__(
@@ -36,15 +56,11 @@ class ModelStack:
         seeds: Sequence[int],
         inputs: tuple[Any, ...],
         device: torch.device,
-        *,
-        looped: bool = False,
+        running: Running | None = None,
     ) -> None:
-        models = [_build(make_model, seed, inputs, device) for seed in seeds]
-        if len(models) > 1 and models[0] is models[1]:
-            raise InputError(
-                "Expected make_model to build a new model at every call; it returned one twice."
-            )
-        self.seeds, self.looped = tuple(seeds), looped
+        models = _build_all(make_model, seeds, inputs, device)
+        self.seeds, self.device = tuple(seeds), device
+        self.running = running or Running()
         # Functional calls change a module's buffers, and some layers keep what they computed:
         # the models that are handed out are copies of one that was never called.
         self.template, self.uncalled = (copy.deepcopy(models[0]) for _ in range(2))
@@ -59,10 +75,23 @@ class ModelStack:
         """Return outputs of all models ``[seeds, ...]``: in training mode with ``keys`` for their
         random numbers ``[seeds]``, in evaluation mode without."""
         self.template.train(keys is not None)
-        if self.looped:
-            return self._one_by_one(inputs, keys)
+        match self.running.way:
+            case "traced":
+                return self._by_program(inputs, keys)
+            case "stacked":
+                return self._as_one(self.parameters, self.buffers, inputs, keys)
+            case "looped":
+                return self._one_by_one(inputs, keys)
+
+    def _as_one(
+        self,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        inputs: tuple[Any, ...],
+        keys: Tensor | None,
+    ) -> Tensor:
         if keys is None:
-            return torch.vmap(lambda p, b: self._forward(p, b, inputs))(*self._lanes())
+            return torch.vmap(lambda p, b: self._forward(p, b, inputs))(parameters, buffers)
         # Randomness other than dropout and torch.rand (AlphaDropout, say) differs between seeds,
         # but comes from torch's generator and so depends on which seeds run together.
 
@@ -70,22 +99,48 @@ class ModelStack:
             with SeededRandomness(key):
                 return self._forward(parameters, buffers, inputs)
 
-        return torch.vmap(run, randomness="different")(*self._lanes(), keys)
+        return torch.vmap(run, randomness="different")(parameters, buffers, keys)
 
     def _one_by_one(self, inputs: tuple[Any, ...], keys: Tensor | None) -> Tensor:
         """Run one model after the other; all of their random numbers come from their keys."""
         outputs = []
         for lane, seed in enumerate(self.seeds):
-            # Views: a batch norm that updates its statistics updates those of its lane.
-            parameters, buffers = ({n: v[lane] for n, v in d.items()} for d in self._lanes())
-            key = torch.tensor(stream_key(seed, "evaluation")) if keys is None else keys[lane]
-            with _generators_from(int(key), next(iter(self.parameters.values())).device):
-                if keys is None:
-                    outputs.append(self._forward(parameters, buffers, inputs))
-                else:
-                    with SeededRandomness(key):
-                        outputs.append(self._forward(parameters, buffers, inputs))
+            key = stream_key(seed, "evaluation") if keys is None else int(keys[lane])
+            with _generators_from(key, self.device):
+                outputs.append(self._lane(lane, self.parameters, self.buffers, inputs, keys))
         return torch.stack(outputs)
+
+    def _lane(
+        self,
+        lane: int,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        inputs: tuple[Any, ...],
+        keys: Tensor | None,
+    ) -> Tensor:
+        # Views: a batch norm that updates its statistics updates those of its lane.
+        parameters, buffers = ({n: v[lane] for n, v in d.items()} for d in (parameters, buffers))
+        if keys is None:
+            return self._forward(parameters, buffers, inputs)
+        with SeededRandomness(keys[lane]):
+            return self._forward(parameters, buffers, inputs)
+
+    def _by_program(self, inputs: tuple[Any, ...], keys: Tensor | None) -> Tensor:
+        """Run a program, recorded at the first call with these arguments and in this mode."""
+        constants, programs = self.running.constants, self.running.programs
+        changing = {name: v for name, v in self.buffers.items() if name not in constants}
+        given = torch.empty(0, device=self.device) if keys is None else keys
+        place = (id(inputs), keys is None, len(self.seeds))
+        if place not in programs:
+
+            def run(parameters: Any, buffers: Any, given: Tensor) -> Tensor:
+                keys = given if given.numel() else None
+                if len(self.seeds) > 1:
+                    return self._as_one(parameters, buffers, inputs, keys)
+                return self._lane(0, parameters, buffers, inputs, keys)[None]
+
+            programs[place] = (inputs, record(run, self.parameters, changing, given))
+        return programs[place][1](self.parameters, changing, given)
 
     def sampled(
         self, batches: Tensor, inputs: tuple[Any, ...], keys: Tensor
@@ -137,51 +192,177 @@ class ModelStack:
         buffers: dict[str, Tensor],
         inputs: tuple[Any, ...],
     ) -> Tensor:
-        return torch.func.functional_call(self.template, (parameters, buffers), inputs)
+        constants = {name: self.buffers[name][0] for name in self.running.constants}
+        state = (parameters, {**constants, **buffers})
+        return torch.func.functional_call(self.template, state, inputs)
 
 
-@torch.no_grad()
-def why_looped(
-    make_model: Callable[[], torch.nn.Module], inputs: tuple[Any, ...], device: torch.device
-) -> str | None:
-    """Return why two models cannot be run as one, if they cannot.
+def choose_way(
+    make_model: Callable[[], torch.nn.Module],
+    inputs: tuple[Any, ...],
+    device: torch.device,
+    *,
+    tracing: bool,
+) -> Running:
+    """Return the fastest way to run a model that gives the numbers of the model by itself.
 
-    Both are run stacked and held against what each says by itself: a layer that ``torch.vmap``
-    follows to other numbers, or that keeps results between calls, is found here.
+    Two networks are run in each way, in evaluation and in training mode, and held against what
+    each says by itself, gradients included: a layer that a way follows to other numbers, or that
+    keeps results between calls, is found here.
+
+    Args:
+        make_model: Builds the model.
+        inputs: Its arguments.
+        device: Their device.
+        tracing: Record passes as programs, which takes a second, if the model is none of
+            :mod:`drgcn.nn`, whose models do once what can be done once.
 
     Raises:
         InputError: If not even one after the other gives the numbers of each by itself.
     """
-    seeds = (0, 1)
-    alone = torch.stack(
-        [_build(make_model, seed, inputs, device).eval()(*inputs) for seed in seeds]
-    )
-    keys = torch.tensor([stream_key(seed, "dropout") for seed in seeds], device=device)
-    reason, cause = "", None
-    for looped in (False, True):
+    truth = _Truth.of(make_model, inputs, device)
+    ours = hasattr(truth.models[0], "prepare")
+    ways: list[Any] = ["traced"] if tracing and not ours else []
+    # Networks that torch.vmap runs as one are no faster on CPU, unless they are made for it.
+    ways += ["stacked"] if ours or device.type == "cuda" else []
+    reason, cause, found = "", None, ""
+    for way in (*ways, "looped"):
+        constants = truth.constants if way == "traced" else frozenset()
+        running = Running(way, constants, reason)
         try:
-            with warnings.catch_warnings():  # of slow kernels, which is no news here
-                warnings.simplefilter("ignore")
-                stack = ModelStack(make_model, seeds, inputs, device, looped=looped)
-                same = _close(stack(inputs), alone)
-                # Networks that change places: what a layer keeps of the first call shows.
-                stack.parameters = {n: value.flip(0) for n, value in stack.parameters.items()}
-                stack.buffers = {n: value.flip(0) for n, value in stack.buffers.items()}
-                same = same and _close(stack(inputs), alone.flip(0))
-                stack(inputs, keys)
+            found = truth.difference(make_model, running, gradients=not ours)
         except Exception as error:  # a model of anyone's may raise anything
-            same, cause = False, error
-            found = str(error).splitlines()[0] if str(error) else type(error).__name__
-        else:
-            found = "it gives other numbers stacked than alone"
-        if same:
-            return reason or None
-        reason = reason or found
+            found, cause = str(error).splitlines()[0] if str(error) else repr(error), error
+        if not found:
+            return running
+        reason = reason or f"{found} ({way})"
     raise InputError(
-        f"Expected {type(make_model()).__name__} to give the same scores at every call in "
+        f"Expected {type(truth.models[0]).__name__} to give the same scores at every call in "
         f"evaluation mode, for each seed by itself; found otherwise ({found}). Layers that keep "
         f"results between calls (cached=True) or draw random numbers are the usual reason."
     ) from cause
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What two models say, each by itself.
+
+    Attributes:
+        models: The models, as they are before any call.
+        inputs: Their arguments.
+        keys: Keys of their random numbers in training.
+        scores: Outputs in evaluation mode, of both.
+        trained: Outputs in training mode.
+        gradients: Gradients of a weighted sum of these by the name of the parameter.
+        constants: Buffers that both have and a pass in training mode does not change.
+    """
+
+    models: list[torch.nn.Module]
+    inputs: tuple[Any, ...]
+    keys: Tensor
+    scores: Tensor
+    trained: Tensor
+    gradients: dict[str, Tensor]
+    constants: frozenset[str]
+    seeds: ClassVar[tuple[int, int]] = (0, 1)
+
+    @classmethod
+    def of(
+        cls,
+        make_model: Callable[[], torch.nn.Module],
+        inputs: tuple[Any, ...],
+        device: torch.device,
+    ) -> _Truth:
+        keys = torch.tensor([stream_key(seed, "dropout") for seed in cls.seeds], device=device)
+        models = _build_all(make_model, cls.seeds, inputs, device)
+        scores, trained, gradients, kept = [], [], [], []
+        for seed, key in zip(cls.seeds, keys, strict=True):
+            with torch.no_grad():
+                scores.append(_build(make_model, seed, inputs, device).eval()(*inputs))
+            model = _build(make_model, seed, inputs, device)
+            before = {name: value.clone() for name, value in model.named_buffers()}
+            with _generators_from(int(key), device), SeededRandomness(key):
+                trained.append(model(*inputs))
+            gradients.append(_gradients(trained[-1], dict(model.named_parameters())))
+            after = dict(model.named_buffers())
+            kept.append({n: v for n, v in before.items() if torch.equal(v, after[n])})
+        same = {n for n in kept[0].keys() & kept[1].keys() if torch.equal(kept[0][n], kept[1][n])}
+        return cls(
+            models,
+            inputs,
+            keys,
+            torch.stack(scores),
+            torch.stack(trained).detach(),
+            {name: torch.stack([g[name] for g in gradients]) for name in gradients[0]},
+            frozenset(same),
+        )
+
+    def difference(
+        self, make_model: Callable[[], torch.nn.Module], running: Running, *, gradients: bool
+    ) -> str:
+        """Return in words how networks run in a way differ from those by themselves, if so."""
+        device = self.keys.device
+        alone = device.type == "cpu" and running.way != "stacked"
+        groups = [(0,), (1,)] if alone else [(0, 1)]  # as they will be run
+        stacks = [ModelStack(make_model, group, self.inputs, device, running) for group in groups]
+
+        def run(keys: Tensor | None = None) -> Tensor:
+            parts = keys.split(len(groups[0])) if keys is not None else [None] * len(groups)
+            with warnings.catch_warnings():  # of slow kernels, which is no news here
+                warnings.simplefilter("ignore")
+                return torch.cat([s(self.inputs, k) for s, k in zip(stacks, parts, strict=True)])
+
+        with torch.no_grad():
+            if not _close(run(), self.scores):
+                return "its scores are others than by itself"
+            # Networks that change places: what a layer keeps of the first call shows.
+            _exchange(stacks)
+            if not _close(run(), self.scores.flip(0)):
+                return "it keeps results between calls"
+            _exchange(stacks)
+        if not gradients:
+            with torch.no_grad():
+                run(self.keys)
+            return ""
+        trained = run(self.keys)
+        if not _close(trained, self.trained):
+            return "its scores in training mode are others than by itself"
+        parameters = {f"{i}/{n}": p for i, s in enumerate(stacks) for n, p in s.parameters.items()}
+        found = _gradients(trained, parameters)
+        for name, expected in self.gradients.items():
+            own = torch.cat([found[f"{i}/{name}"] for i in range(len(stacks))])
+            scale = max(float(g.abs().max()) for g in self.gradients.values() if g.numel())
+            if not torch.allclose(own, expected, rtol=1e-2, atol=1e-3 * scale, equal_nan=True):
+                return f"the gradient of {name} is another than by itself"
+        return ""
+
+
+def _gradients(scores: Tensor, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Gradients of a sum of scores with unequal weights; zeros where there is none."""
+    trained = {name: p for name, p in parameters.items() if p.requires_grad}
+    nodes, outputs = scores.shape[-2:]
+    weights = torch.linspace(-1, 1, nodes * outputs, dtype=scores.dtype, device=scores.device)
+    total = (scores * weights.view(nodes, outputs)).sum()
+    found = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(p) if g is None else g
+        for (name, p), g in zip(trained.items(), found, strict=True)
+    }
+
+
+def _exchange(stacks: Sequence[ModelStack]) -> None:
+    """Let the two networks change places."""
+    if len(stacks) == 2:
+        first, second = stacks
+        first.parameters, second.parameters = second.parameters, first.parameters
+        first.buffers, second.buffers = second.buffers, first.buffers
+        return
+    (both,) = stacks
+    both.parameters = {
+        name: value.detach().flip(0).requires_grad_(value.requires_grad)
+        for name, value in both.parameters.items()
+    }
+    both.buffers = {name: value.flip(0) for name, value in both.buffers.items()}
 
 
 def _close(first: Tensor, second: Tensor) -> bool:
@@ -216,6 +397,20 @@ class _Method(torch.nn.Module):
         """Call the method with other parameters and buffers than the model's own."""
         state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
         return torch.func.functional_call(self, state, arguments)
+
+
+def _build_all(
+    make_model: Callable[[], torch.nn.Module],
+    seeds: Sequence[int],
+    inputs: tuple[Any, ...],
+    device: torch.device,
+) -> list[torch.nn.Module]:
+    models = [_build(make_model, seed, inputs, device) for seed in seeds]
+    if len(models) > 1 and models[0] is models[1]:
+        raise InputError(
+            "Expected make_model to build a new model at every call; it returned one twice."
+        )
+    return models
 
 
 def _build(

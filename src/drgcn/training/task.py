@@ -18,6 +18,7 @@ from drgcn.training.inputs import PARTS, Prepare, checked_data
 
 # Graphs that the parts of an inductive task see, see :func:`drgcn.fit`.
 Inductive = Literal["train", "apart"]
+_OF_EDGES = ("edge_weight", "edge_attr", "edge_type")
 
 
 class Objective(Protocol):
@@ -332,10 +333,18 @@ def _select(data: Data, graphs: Tensor) -> tuple[Data, Tensor]:
 
 
 def _induced(data: Data, kept: Tensor) -> dict[str, Tensor]:
-    """Return features, labels and inner edges of some nodes."""
-    edge_index, _ = subgraph(kept, data.edge_index, relabel_nodes=True, num_nodes=data.num_nodes)
+    """Return features, labels and inner edges of some nodes, with what belongs to these edges."""
+    edge_index, _, inside = subgraph(
+        kept,
+        data.edge_index,
+        relabel_nodes=True,
+        num_nodes=data.num_nodes,
+        return_edge_mask=True,
+    )
     x = data.x.to_dense()[kept] if data.x.layout != torch.strided else data.x[kept]
-    return {"x": x, "edge_index": edge_index, "y": data.y[kept]}
+    carried = [name for name in _OF_EDGES if data.get(name) is not None]
+    of_edges = {name: data[name][inside] for name in carried}
+    return {"x": x, "edge_index": edge_index, "y": data.y[kept], **of_edges}
 
 
 def _prepared(prepare: Prepare, data: Data, device: torch.device) -> tuple[Any, ...]:

@@ -390,7 +390,7 @@ class EpochRunner:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        on_cuda = trainer.epoch.is_cuda and not trainer.stack.looped
+        on_cuda = trainer.epoch.is_cuda and trainer.stack.running.way != "looped"
         self.stride = _STRIDE if on_cuda and trainer.task.batches is None else 1
         self.phases = trainer.phases
         if on_cuda and trainer.task.batches is None:

@@ -1,0 +1,282 @@
+"""Forward passes recorded as programs, in which all that depends on the graph is computed once.
+
+A convolution of PyG adds self-loops, counts degrees and normalises at every call, although edges
+and features do not change while a network is trained. In a recorded program these steps are seen
+to depend on constants alone. They are computed once; products with sparse features, and messages
+that are added up, become sparse products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from drgcn.errors import DrgcnError
+from drgcn.nn.base import compress
+from drgcn.nn.sparse import SparseMatrix, SparsePattern, sparse_product
+
+# A function of parameters, buffers and keys, each stacked along a first axis.
+Pass = Callable[[dict[str, Tensor], dict[str, Tensor], Tensor], Tensor]
+# Values of nodes that are constant.
+Constants = dict[fx.Node, Any]
+
+aten = torch.ops.aten
+# Fewest entries of a constant matrix for which its zeros are counted.
+_LARGE: Final = 2**12
+
+
+def record(
+    function: Pass, parameters: dict[str, Tensor], buffers: dict[str, Tensor], keys: Tensor
+) -> Pass:
+    """Return a program that computes what ``function`` does.
+
+    Args:
+        function: The pass. What else it reads, such as edges, is taken as constant.
+        parameters: Parameters, whose values do not matter.
+        buffers: Buffers; those that the pass changes are changed by the program too.
+        keys: Keys of its random numbers.
+
+    Raises:
+        DrgcnError: If it draws random numbers that do not come from the keys.
+    """
+    detached = {name: value.detach() for name, value in parameters.items()}
+
+    def copies() -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in buffers.items()}
+
+    program = make_fx(function)(detached, copies(), keys)
+    # In a second pass, because functions with gradients of their own cannot be in the first.
+    program = make_fx(functionalize(program, remove="mutations"))(detached, copies(), keys)
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise DrgcnError(f"it draws random numbers by {node.target}")
+    constants = _fold(program)
+    _multiply_sparse_features(program, constants)
+    _add_messages_by_products(program, constants)
+    program.graph.eliminate_dead_code()
+    program.recompile()
+    return program
+
+
+def _fold(program: fx.GraphModule) -> Constants:
+    """Compute the nodes that depend on constants alone; return the values of those still read."""
+    graph, values = program.graph, Constants()
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            values[node] = getattr(program, str(node.target))
+        elif node.op == "call_function" and all(i in values for i in node.all_input_nodes):
+            args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+            values[node] = node.target(*args, **kwargs)
+    for number, node in enumerate(list(graph.nodes)):
+        read = any(user not in values for user in node.users)
+        if node.op == "call_function" and read and isinstance(values.get(node), Tensor):
+            name = f"folded_{number}"
+            program.register_buffer(name, values[node], persistent=False)
+            with graph.inserting_before(node):
+                constant = graph.get_attr(name)
+            values[constant] = values[node]
+            node.replace_all_uses_with(constant)
+    # By hand: what writes into a constant counts as having an effect, and would be kept.
+    for node in reversed(list(graph.nodes)):
+        if node in values and not node.users:
+            graph.erase_node(node)
+            del values[node]
+    used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
+    for name in [name for name, _ in program.named_buffers() if name not in used]:
+        delattr(program, name)
+    return values
+
+
+def _replace(program: fx.GraphModule, node: fx.Node, module: torch.nn.Module, *args: Any) -> None:
+    name = f"product_{sum(1 for _ in program.children())}"
+    program.add_submodule(name, module)
+    with program.graph.inserting_before(node):
+        new = program.graph.call_module(name, args)
+    new.meta = dict(node.meta)
+    node.replace_all_uses_with(new)
+
+
+# Sparse features
+
+
+class _SparseTimes(torch.nn.Module):
+    """The product of a constant with ``[columns, k]`` or ``[lanes, columns, k]``, and a bias."""
+
+    def __init__(self, matrix: SparseMatrix) -> None:
+        super().__init__()
+        self.matrix = matrix
+
+    def forward(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        lanes = weight if weight.dim() == 3 else weight[None]
+        out = sparse_product(self.matrix, lanes).view(*weight.shape[:-2], -1, weight.size(-1))
+        return out if bias is None else out + bias
+
+
+def _multiply_sparse_features(program: fx.GraphModule, constants: Constants) -> None:
+    """Replace products of constants with many zeros by sparse products."""
+    found: dict[Any, SparseMatrix | Tensor] = {}
+    places: dict[Any, int] = {
+        aten.mm.default: 0,
+        aten.bmm.default: 0,
+        aten.addmm.default: 1,
+    }
+    for node in list(program.graph.nodes):
+        place = places.get(node.target)
+        if place is None or node.kwargs:
+            continue
+        x = constants.get(node.args[place])
+        if x is None or not x.is_floating_point():
+            continue
+        if x.dim() == 3 and (x.size(0) == 1 or x.stride(0) == 0):
+            x = x[0]  # the same for all lanes
+        if x.dim() != 2 or x.numel() < _LARGE:
+            continue
+        key = (x.data_ptr(), x.shape, x.stride())
+        if key not in found:
+            found[key] = compress(x)
+        matrix, factors = found[key], node.args[:place] + node.args[place + 1 :]
+        if isinstance(matrix, SparseMatrix):
+            _replace(program, node, _SparseTimes(matrix), *reversed(factors))
+
+
+# Messages
+
+
+class _SumOfNeighbours(torch.nn.Module):
+    """Sums over neighbours of ``[nodes, ...]`` or ``[lanes, nodes, ...]``, with fixed weights."""
+
+    def __init__(self, matrix: SparseMatrix, axis: int) -> None:
+        super().__init__()
+        self.matrix, self.axis = matrix, axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape, axis = x.shape, self.axis
+        lanes = x.reshape(shape[0] if axis else 1, shape[axis], -1)
+        out = sparse_product(self.matrix, lanes)
+        return out.view(*shape[:axis], -1, *shape[axis + 1 :])
+
+
+class _WeightedSumOfNeighbours(torch.nn.Module):
+    """Sums over neighbours with weights per message and head, as in attention.
+
+    Features are ``[nodes, heads, k]`` and weights ``[messages, heads, 1]``, or both with lanes
+    before them; heads may be missing.
+    """
+
+    def __init__(self, pattern: SparsePattern, order: Tensor, axis: int) -> None:
+        super().__init__()
+        self.pattern, self.axis = pattern, axis
+        self.order = order
+
+    def forward(self, weight: Tensor, x: Tensor) -> Tensor:
+        shape, axis = x.shape, self.axis
+        k = shape[-1]
+        lanes = x.reshape(shape[0] if axis else 1, shape[axis], -1, k).transpose(1, 2)
+        values = weight.reshape(lanes.size(0), weight.size(axis), -1).index_select(1, self.order)
+        matrix = SparseMatrix(self.pattern, values.transpose(1, 2).flatten(0, 1))
+        out = sparse_product(matrix, lanes.reshape(-1, shape[axis], k))
+        out = out.view(*lanes.shape[:2], -1, k).transpose(1, 2)
+        return out.contiguous().view(*shape[:axis], -1, *shape[axis + 1 :])
+
+
+def _add_messages_by_products(program: fx.GraphModule, constants: Constants) -> None:
+    """Replace rows that are gathered, weighed and added up at other places by one product."""
+    for node in list(program.graph.nodes):
+        if node.target is not aten.scatter_add.default or not _is_zero(node.args[0], constants):
+            continue
+        axis = node.args[1] % len(_shape(node))
+        to = _one_list(constants.get(node.args[2]), axis)
+        weight, message = _weighed(node.args[3], constants)
+        gathered = _gathered(message, constants)
+        if to is None or gathered is None or axis > 1:
+            continue
+        source, along, start = gathered
+        shape = (_shape(node)[axis], _shape(source)[axis])
+        if along != axis or _around(message, axis) != _around(node, axis):
+            continue
+        if weight is None or weight in constants:
+            value = 1.0 if weight is None else constants[weight]
+            fixed = _constant_sum(value, to, start, shape, axis, message)
+            if fixed is not None:
+                _replace(program, node, fixed, source)
+        elif _shape(weight) == (*_shape(message)[:-1], 1):
+            pattern, order = SparsePattern.from_coordinates(to, start, shape)
+            module = _WeightedSumOfNeighbours(pattern, order, axis)
+            _replace(program, node, module, weight, source)
+
+
+def _constant_sum(
+    weight: Any, to: Tensor, start: Tensor, shape: tuple[int, int], axis: int, message: fx.Node
+) -> _SumOfNeighbours | None:
+    """Return the sum with constant weights, if there is but one weight per message."""
+    dtype = message.meta["tensor_meta"].dtype
+    value = torch.as_tensor(weight, dtype=dtype, device=start.device)
+    sizes = (1,) * (len(_shape(message)) - value.dim()) + tuple(value.shape)
+    if any(size != 1 for place, size in enumerate(sizes) if place != axis):
+        return None
+    adjacency = torch.sparse_coo_tensor(
+        torch.stack([to, start]),
+        value.reshape(-1).expand(len(start)),
+        shape,
+        check_invariants=False,
+    )
+    # Several edges between two nodes become one.
+    return _SumOfNeighbours(SparseMatrix.from_tensor(adjacency.coalesce()), axis)
+
+
+def _is_zero(node: Any, constants: Constants) -> bool:
+    if getattr(node, "target", None) in (aten.new_zeros.default, aten.zeros.default):
+        return True
+    value = constants.get(node)
+    return isinstance(value, Tensor) and not bool(value.any())
+
+
+def _weighed(node: fx.Node, constants: Constants) -> tuple[fx.Node | None, fx.Node]:
+    """Return weights and gathered rows of messages; without weights, the messages themselves."""
+    if node.target is aten.mul.Tensor:
+        first, second = node.args
+        for weight, rows in ((first, second), (second, first)):
+            if isinstance(rows, fx.Node) and _gathered(rows, constants) is not None:
+                return weight, rows  # type: ignore[return-value]
+    return None, node
+
+
+def _gathered(node: fx.Node, constants: Constants) -> tuple[fx.Node, int, Tensor] | None:
+    """Return source, axis and numbers of the rows that a node gathers, if it does."""
+    if node.target not in (aten.index_select.default, aten.gather.default):
+        return None
+    source, axis, index = node.args
+    assert isinstance(source, fx.Node)
+    assert isinstance(axis, int)
+    axis %= len(_shape(source))
+    rows = _one_list(constants.get(index), 0 if node.target is aten.index_select.default else axis)  # type: ignore[arg-type]
+    if rows is None or _around(node, axis) != _around(source, axis):
+        return None
+    return source, axis, rows
+
+
+def _one_list(index: Any, axis: int) -> Tensor | None:
+    """Return the numbers along an axis of an index that repeats them along all others."""
+    if not isinstance(index, Tensor) or index.numel() == 0:
+        return None
+    for place in reversed(range(index.dim())):
+        if place != axis:
+            if index.stride(place) != 0 and index.size(place) > 1:
+                return None
+            index = index.select(place, 0)
+    return index
+
+
+def _shape(node: fx.Node) -> tuple[int, ...]:
+    return tuple(node.meta["tensor_meta"].shape)
+
+
+def _around(node: fx.Node, axis: int) -> tuple[int, ...]:
+    """Sizes of all axes but one."""
+    shape = _shape(node)
+    return shape[:axis] + shape[axis + 1 :]
