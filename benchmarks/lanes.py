@@ -1,0 +1,125 @@
+"""How many network-epochs a second does one pass train, against PyG's loop, by number of networks?
+
+Two-layer networks with 64 hidden units on Cora: PyG's own classes as they come, and drgcn's GCN
+plain and with Dr. The loop of PyG's examples trains one network, and validates it after every
+epoch. An epoch of a pass is the difference of a long and a short one, without the time to start;
+that time is in a column of its own.
+
+    python benchmarks/lanes.py --device cpu --lanes 1 4 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from measuring import write_csv
+from torch_geometric.nn import models
+
+from drgcn.data import load
+from drgcn.nn import GCN
+from drgcn.training import fit
+
+EPOCHS = {"cpu": (25, 45), "cuda": (60, 460)}
+
+
+def networks(features: int, classes: int) -> dict[str, Callable[[], torch.nn.Module]]:
+    """Return the networks by name."""
+    options = {"num_layers": 2, "out_channels": classes, "dropout": 0.5}
+    return {
+        "drgcn GCN": lambda: GCN(features, 64, classes),
+        "drgcn GCN, Dr": lambda: GCN(features, 64, classes, reweight="dr"),
+        "PyG GCN": lambda: models.GCN(features, 64, **options),
+        "PyG GAT": lambda: models.GAT(features, 64, heads=8, **options),
+        "PyG GraphSAGE": lambda: models.GraphSAGE(features, 64, **options),
+        "PyG GIN": lambda: models.GIN(features, 64, **options),
+    }
+
+
+def loop_seconds(make: Callable[[], torch.nn.Module], data, device, epochs: int) -> float:
+    """Seconds of an epoch of one network in the loop of PyG's examples."""
+    there = data.clone().to(device)
+    model = make().to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    best = 0.0
+    for epoch in range(epochs + 3):
+        if epoch == 3:  # the first epochs fill caches
+            _wait(device)
+            start = time.perf_counter()
+        model.train()
+        optimizer.zero_grad()
+        out = model(there.x, there.edge_index)
+        F.cross_entropy(out[there.train_mask], there.y[there.train_mask]).backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            guess = model(there.x, there.edge_index)[there.val_mask].argmax(-1)
+        best = max(best, float((guess == there.y[there.val_mask]).float().mean()))
+    _wait(device)
+    return (time.perf_counter() - start) / epochs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 4, 20, 80, 320])
+    parser.add_argument("--only", nargs="+", help="Names of networks.")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    data = load("cora", arguments.data_root, split="public")
+    classes = data.dataset.classes
+    del data.dataset
+    few, many = EPOCHS[device.type]
+    rows = []
+    found = networks(data.num_features, classes)
+    loops: dict[str, float] = {}
+    for name, make in found.items():
+        if arguments.only and name not in arguments.only:
+            continue
+        against = "PyG GCN" if name.startswith("drgcn") else name
+        if against not in loops:
+            loops[against] = loop_seconds(found[against], data, device, 30)
+        for lanes in arguments.lanes:
+            seconds = []
+            starts = time.perf_counter()
+            for epochs in (few, many):
+                starts = time.perf_counter()
+                seconds.append(fit(make, data, range(lanes), epochs=epochs, device=device).seconds)
+            whole = time.perf_counter() - starts
+            epoch = (seconds[1] - seconds[0]) / (many - few)
+            rows.append(
+                {
+                    "network": name,
+                    "lanes": lanes,
+                    "loop_ms": round(1e3 * loops[against], 3),
+                    "us_per_lane_epoch": round(1e6 * epoch / lanes, 2),
+                    "over_loop": round(loops[against] * lanes / epoch, 2),
+                    "seconds_to_start": round(max(whole - many * epoch, 0.0), 2),
+                    "peak_mib": _peak(device),
+                }
+            )
+            print(rows[-1], flush=True)
+    write_csv("lanes", rows, device, arguments.out)
+
+
+def _peak(device: torch.device) -> int | None:
+    if device.type != "cuda":
+        return None
+    peak = torch.cuda.max_memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return round(peak / 2**20)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main()
