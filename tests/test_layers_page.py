@@ -68,4 +68,4 @@ def test_the_column_of_the_gpu_comes_from_its_record(tmp_path, monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gates_can_be_recorded_as_a_cuda_graph():
     device = torch.device("cuda")
-    layers.check_recording(layers.insert_reweighting(layers.example("GraphSAGE")), device)
+    layers.check_recording(lambda: layers.insert_reweighting(layers.example("GraphSAGE")), device)
