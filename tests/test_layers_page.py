@@ -53,13 +53,17 @@ def test_the_column_of_the_gpu_comes_from_its_record(tmp_path, monkeypatch):
     names = ("GCNConv", "SAGEConv", "GATConv", "TAGConv")
     assert {row[-2] for row in layer_table(names).rows} == {"not measured"}
     head = "layer,plain,plain: error,with gates,with gates: error"
-    lines = ["GCNConv,yes,,yes,", "SAGEConv,no,bad,no,bad", "GATConv,yes,,no,RuntimeError: bad"]
+    lines = [
+        "GCNConv,yes,,yes,",
+        "SAGEConv,no,bad,no,bad",
+        "GATConv,yes,,no,RuntimeError: index_copy_",
+    ]
     (tmp_path / "cuda_graphs-a-GPU.csv").write_text("\n".join([head, *lines]))
     found = {row[0].strip("`"): tuple(row[-2:]) for row in layer_table(names).rows}
     assert found == {
         "GCNConv": ("yes", ""),
-        "SAGEConv": ("no", "CUDA graph: not without gates either"),
-        "GATConv": ("no", "RuntimeError: bad"),
+        "SAGEConv": ("no", "CUDA graph: bad (without gates neither)"),
+        "GATConv": ("no", f"CUDA graph: {layers.ERRORS['index_copy_']}"),
         "TAGConv": ("not measured", ""),
     }
 

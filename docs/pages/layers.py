@@ -36,6 +36,14 @@ REASONS = {
     "DNAConv": "takes the outputs of all earlier layers at once; call the block on each of them",
 }
 
+# Parts of torch's messages, and what they mean for a recording.
+ERRORS = {
+    "value out of a tracing tensor": "what it does depends on values, which the host must read",
+    "error during capture": "waits for the device in the middle of a pass",
+    "index_copy_": "writes into a tensor that all seeds share, which torch.vmap cannot follow",
+    "all tensors to be on the same device": "makes tensors on the CPU, wherever its input is",
+}
+
 
 def _edge_features(x: Tensor, edge_index: Tensor) -> Tensor:
     return (x[edge_index[0], :2] - x[edge_index[1], :2]).sigmoid()
@@ -331,6 +339,11 @@ def recorded_rows() -> dict[str, dict[str, str]]:
         return {row["layer"]: row for row in csv.DictReader(file)}
 
 
+def _in_words(error: str) -> str:
+    """Return what an error of torch means here; one that is not known, as it is."""
+    return next((words for part, words in ERRORS.items() if part in error), error)
+
+
 def layer_table(names: Iterable[str] = LAYERS) -> Table:
     """Return the table of what works for each layer."""
     recorded = recorded_rows()
@@ -346,8 +359,8 @@ def layer_table(names: Iterable[str] = LAYERS) -> Table:
         reasons = [] if all(found) else [REASONS[name]]
         row = recorded.get(name, {"with gates": "not measured"})
         if row["with gates"] == "no":
-            alone = "CUDA graph: not without gates either"
-            reasons.append(alone if row["plain"] == "no" else row["with gates: error"])
+            alone = " (without gates neither)" if row["plain"] == "no" else ""
+            reasons.append(f"CUDA graph: {_in_words(row['with gates: error'])}{alone}")
         cells = ["yes" if one else "no" for one in found]
         rows.append([f"`{name}`", *cells, row["with gates"], "; ".join(reasons)])
     return Table(("layer", *CHECKS, "CUDA graph", "why not"), rows)
