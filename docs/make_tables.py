@@ -54,6 +54,7 @@ PAGES = (
     "docs/sampling.md",
     "docs/differences.md",
     "docs/recommend_results.md",
+    "docs/training.md",
 )
 NAMES = {
     **{"gcn": "GCN", "gat": "GAT", "mixhop": "MixHop", "chebyshev": "Chebyshev", "mlp": "MLP"},
@@ -190,6 +191,7 @@ def main() -> None:
         "speed": speed(),
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
+        "lanes": benchmark_table("lanes", leave_out=("seconds_to_start",)),
         "findings": findings_list(records, ROOT / "results"),
         "sure gains": sure_words(records),
         "suite": suite_words(),

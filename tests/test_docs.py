@@ -24,8 +24,8 @@ def shortened(code):
 )
 def test_code_on_pages_runs(page, number):
     torch.manual_seed(0)
-    # The first block of this page has what the others use.
-    before = BLOCKS[page][:1] if page == "docs/layers.md" and number else []
+    # The first block of these pages has what the others use.
+    before = BLOCKS[page][:1] if page in ("docs/layers.md", "docs/training.md") and number else []
     code = "\n".join([*before, BLOCKS[page][number]])
     exec(compile(shortened(code), f"{page} block {number}", "exec"), {})
 
