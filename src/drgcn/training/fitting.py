@@ -27,6 +27,7 @@ from drgcn.training.inputs import (
     new_model,
     try_model,
 )
+from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.result import FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
 from drgcn.training.stopping import BestValidation, StoppingRule
@@ -59,6 +60,8 @@ def fit(
     data: Data,
     seeds: Iterable[int],
     *,
+    loss: LossChoice = None,
+    metric: MetricChoice = None,
     epochs: int = 800,
     rule: StoppingRule | None = None,
     optimizer: MakeOptimizer = torch.optim.Adam,
@@ -94,6 +97,14 @@ def fit(
             numbers [nodes] holds classes, of zeros and ones [nodes, labels] several labels per
             node, and of other numbers the values of a regression.
         seeds: The seeds, from 0.
+        loss: ``"cross_entropy"`` for classes; ``"bce"`` for zeros and ones; ``"mse"``, ``"mae"``
+            or ``"huber"`` for a regression, also of whole numbers; or a function of scores
+            ``[nodes, outputs]`` and labels, such as ``partial(F.cross_entropy,
+            label_smoothing=0.1)``. (default: the first for labels of that form)
+        metric: What the rule watches and the test reports: ``"accuracy"``, ``"micro-F1"``,
+            ``"macro-F1"``, ``"ROC-AUC"``, ``"average precision"``; ``"R2"``, ``"MAE"``,
+            ``"MSE"``, ``"RMSE"``; a function of scores and labels of which more is better; or a
+            :class:`~drgcn.training.Metric`. (default: accuracy, micro-F1 or R2)
         epochs: Budget of epochs.
         rule: Chooses the epoch to test and when to stop. (default: :class:`BestValidation`)
         optimizer: Class of an elementwise optimiser, or a partial of one, such as
@@ -139,9 +150,12 @@ def fit(
         prepare_training=_training_prepare(model, batch_size),
         inductive=inductive,
         batch_size=batch_size,
+        loss=loss,
+        metric=metric,
     )
     outputs = try_model(model, task.val.inputs, task.val.size, device)
     task.objective.expect_outputs(outputs)
+    judged = task.objective.expect_defined(outputs, val=task.val.labels, test=task.test.labels)
     _expect_no_caches(model, task)
     if task.batches is None:
         running = choose_way(make_model, task.val.inputs, device, tracing=epochs >= _WORTH_TRACING)
@@ -170,7 +184,8 @@ def fit(
     blocks = seed_blocks(seeds, device, seeds_at_once, lanes)
     scheduled = () if rates is None else tuple(rates.tolist())
     training = (epochs, chosen_rule, name_of(optimizer), lr, weight_decay, scheduled)
-    settings = (*training, split, graphs_per_step, inductive, batch_size)
+    chosen = () if loss is None and metric is None else (judged,)
+    settings = (*training, split, graphs_per_step, inductive, batch_size, *chosen)
     fingerprint = "" if checkpoint is None else fingerprint_of(settings, data, make_model)
     loop = EpochLoop(
         epochs,
@@ -338,4 +353,6 @@ def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,
+        higher_is_better=objective.higher_is_better,
+        kind=objective.kind,
     )

@@ -7,7 +7,7 @@ import inspect
 import operator
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ PARTS: Final = ("train", "val", "test")
 # Names that PyG gives to tensors of a graph, beside features and edges.
 _BY_NAME: Final = ("batch", "edge_attr", "edge_type", "edge_weight", "pos", "ptr")
 _WHOLE_GRAPH: Final = ("data", "batch", "graph")
+# Meaning of labels: class numbers, zeros and ones, measurements, or edges and pairs without one.
+Kind = Literal["classes", "labels", "values", "links"]
 # Makes the arguments of a model from a graph.
 Prepare = Callable[[Data], tuple[Any, ...]]
 
@@ -32,12 +34,13 @@ class MakeOptimizer(Protocol):
         """Return the optimiser of some parameters."""
 
 
-def checked_data(data: Any, split: int | None = None) -> Data:
+def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) -> Data:
     """Return a copy of ``data`` with boolean masks ``[nodes]`` and labels in one of three forms.
 
     Args:
         data: A PyG graph. Masks are boolean, one column a split, or lists of node numbers.
         split: Column of masks ``[nodes, splits]``.
+        kind: Meaning of the labels. (default: what their form says)
 
     Returns:
         The graph. Its ``y`` holds class numbers ``[nodes]`` or other numbers ``[nodes, values]``.
@@ -53,9 +56,8 @@ def checked_data(data: Any, split: int | None = None) -> Data:
     columns = {part: _mask(data, part, split) for part in PARTS}
     for part, mask in columns.items():
         data[f"{part}_mask"] = mask
-        _check_labels(data.y[mask], part)
-    if data.y.dim() == 1 and data.y.is_floating_point():
-        data.y = data.y[:, None]
+        check_labels(data.y[mask], f"nodes of data.{part}_mask", kind)
+    data.y = labels_as(data.y, kind)
     for part in ("val", "test"):
         shared = int((columns["train"] & columns[part]).sum())
         if shared:
@@ -103,25 +105,57 @@ def _labels(data: Data) -> Tensor:
     return y.long() if y.dim() == 1 and not y.is_floating_point() else y
 
 
-def _check_labels(labels: Tensor, part: str) -> None:
-    """Refuse labels that the model cannot be held against."""
-    if labels.is_floating_point() and bool(labels.isnan().any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some are NaN.")
-    if labels.dim() == 1 and not labels.is_floating_point() and bool((labels < 0).any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some have y < 0.")
+def labels_as(y: Tensor, kind: Kind | None) -> Tensor:
+    """Return checked labels in the form of their kind: class numbers ``[nodes]`` or a table."""
+    if kind == "classes":
+        return y.flatten().long()
+    if kind == "values" and not y.is_floating_point():
+        y = y.float()
+    table = y.dim() == 1 and (kind is not None or y.is_floating_point())
+    return y[:, None] if table else y
+
+
+def check_labels(labels: Tensor, where: str, kind: Kind | None = None) -> None:
+    """Refuse labels that the model cannot be held against.
+
+    Args:
+        labels: Labels of one part.
+        where: The part in words, such as ``"nodes of data.train_mask"``.
+        kind: Their meaning. (default: what their form says)
+    """
+    if labels.is_floating_point() and not bool(labels.isfinite().all()):
+        raise InputError(f"Expected labels on all {where}; some are NaN or infinite.")
     zeros_and_ones = bool(((labels == 0) | (labels == 1)).all())
+    whole = not labels.is_floating_point() or not bool((labels != labels.round()).any())
+    if kind == "values":
+        return
+    if kind == "labels" and not zeros_and_ones:
+        raise InputError(
+            "Expected data.y to hold zeros and ones for the loss bce; found other numbers. For "
+            "classes leave the loss out, for measurements use loss='mse'."
+        )
+    if kind == "classes" and not (whole and labels.numel() == len(labels)):
+        raise InputError(
+            "Expected data.y to hold one class number per node for the loss cross_entropy; found "
+            "a table or fractions. Leave the loss out, or use 'bce' or 'mse'."
+        )
+    numbers = kind == "classes" or (labels.dim() == 1 and not labels.is_floating_point())
+    if numbers and bool((labels < 0).any()):
+        raise InputError(f"Expected labels on all {where}; some have y < 0.")
+    if kind is not None:
+        return
     if labels.dim() == 2 and not labels.is_floating_point() and not zeros_and_ones:
         raise InputError(
             f"Expected data.y [nodes, labels] to hold zeros and ones; found {labels.dtype} from "
             f"{int(labels.min())} to {int(labels.max())}. Pick one column of class numbers, "
             f"data.y[:, 0]."
         )
-    measured = labels.is_floating_point() and bool((labels != labels.round()).any())
-    if labels.is_floating_point() and not measured and not (labels.dim() == 2 and zeros_and_ones):
+    if labels.is_floating_point() and whole and not (labels.dim() == 2 and zeros_and_ones):
         raise InputError(
             f"Expected class numbers as whole numbers; found data.y of {labels.dtype} with whole "
             f"values, which could be classes or measurements. For classes, use data.y.long(); "
-            f"for several labels per node, a table [nodes, labels] of zeros and ones."
+            f"for measurements, loss='mse'; for several labels per node, a table [nodes, labels] "
+            f"of zeros and ones."
         )
 
 

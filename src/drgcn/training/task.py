@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
@@ -15,154 +14,17 @@ from torch_geometric.utils import subgraph
 from drgcn.errors import InputError
 from drgcn.streams import random_uniform, step_key
 from drgcn.training.inputs import PARTS, Prepare, checked_data
+from drgcn.training.objectives import (
+    LossChoice,
+    MetricChoice,
+    Objective,
+    kind_meant,
+    objective_for,
+)
 
 # Graphs that the parts of an inductive task see, see :func:`drgcn.fit`.
 Inductive = Literal["train", "apart"]
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type")
-
-
-class Objective(Protocol):
-    """Loss that a model minimises, and metric by which it is chosen and tested."""
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric."""
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``.
-
-        Labels are shared by all seeds, or each has its own along a first axis.
-        """
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the metric ``[seeds]``, at most 1."""
-
-    def guess(self, labels: Tensor) -> float:
-        """Return the metric of the best answer that is the same for every node."""
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with a number of outputs that the labels do not go with."""
-
-
-@dataclass(frozen=True)
-class SingleLabel:
-    """Softmax cross-entropy and accuracy; labels ``[nodes]``.
-
-    Attributes:
-        classes: Number of classes among the labels.
-    """
-
-    classes: int
-    metric: str = "accuracy"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean softmax cross-entropy."""
-        seeds, nodes, classes = scores.shape
-        loss = F.cross_entropy(
-            scores.reshape(-1, classes), labels.expand(seeds, nodes).reshape(-1), reduction="none"
-        )
-        return loss.view(seeds, nodes).mean(1)
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the share of right predictions."""
-        right = (scores.argmax(-1) == labels).sum(1)
-        return right.to(torch.float32) / labels.shape[-1]
-
-    def guess(self, labels: Tensor) -> float:
-        """Return the share of the most frequent class."""
-        return float(labels.bincount().max()) / len(labels)
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with fewer outputs than classes."""
-        if outputs < self.classes:
-            raise InputError(
-                f"Expected a model with at least {self.classes} outputs, one per class; found "
-                f"{outputs}."
-            )
-
-
-@dataclass(frozen=True)
-class MultiLabel:
-    """Sigmoid cross-entropy and micro-F1; labels ``[nodes, labels]`` of zeros and ones.
-
-    Attributes:
-        labels: Number of labels.
-    """
-
-    labels: int
-    metric: str = "micro-F1"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean sigmoid cross-entropy over nodes and classes."""
-        targets = labels.to(scores.dtype).expand_as(scores)
-        loss = F.binary_cross_entropy_with_logits(scores, targets, reduction="none")
-        return loss.mean((1, 2))
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return F1 of all decisions pooled, at the threshold one half; 1 without positives."""
-        found, wanted = scores > 0, labels > 0.5
-        right = (found & wanted).sum((1, 2))
-        asked = found.sum((1, 2)) + wanted.sum()
-        return torch.where(asked == 0, 1.0, 2 * right / asked.clamp(min=1)).to(torch.float32)
-
-    def guess(self, labels: Tensor) -> float:
-        """Return micro-F1 of the same labels for every node: the most frequent ones, as many as
-        are best."""
-        counts = labels.float().sum(0).sort(descending=True).values
-        named = len(labels) * torch.arange(1, len(counts) + 1, device=labels.device)
-        return float((2 * counts.cumsum(0) / (named + counts.sum())).max())
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with more or fewer outputs than labels."""
-        if outputs != self.labels:
-            raise InputError(
-                f"Expected a model with {self.labels} outputs, one per label; found {outputs}."
-            )
-
-
-@dataclass(frozen=True)
-class Regression:
-    """Squared error and R2; values ``[nodes, targets]``.
-
-    Attributes:
-        targets: Number of values per node.
-    """
-
-    targets: int
-    metric: str = "R2"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean squared error over nodes and targets."""
-        return (scores - labels.to(scores.dtype)).square().mean((1, 2))
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return one minus squared error over variance, the mean over targets; 0 is what their
-        mean value reaches."""
-        error = (scores - labels).square().sum(1)
-        variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
-        return (1 - error / variance.clamp(min=1e-12)).mean(-1).to(torch.float32)
-
-    def guess(self, labels: Tensor) -> float:
-        """Return what the mean value of all nodes reaches."""
-        return 0.0
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with more or fewer outputs than values."""
-        if outputs != self.targets:
-            raise InputError(
-                f"Expected a model with {self.targets} outputs, one per value of data.y (real "
-                f"numbers, a regression); found {outputs}. For classes, use data.y.long()."
-            )
-
-
-def objective_for(labels: Tensor) -> Objective:
-    """Return the objective for labels: class numbers ``[nodes]``, a table of zeros and ones, or
-    other numbers, which are a regression's."""
-    if labels.dim() == 1 and not labels.is_floating_point():
-        return SingleLabel(int(labels.max()) + 1)
-    if labels.dim() == 2 and bool(((labels == 0) | (labels == 1)).all()):
-        return MultiLabel(labels.size(1))
-    return Regression(1 if labels.dim() == 1 else labels.size(1))
 
 
 def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
@@ -217,6 +79,8 @@ class Task:
         prepare_training: Prepare | None = None,
         inductive: Inductive | None = None,
         batch_size: int | None = None,
+        loss: LossChoice = None,
+        metric: MetricChoice = None,
     ) -> Task:
         """Cut ``data`` into parts, each prepared once.
 
@@ -231,10 +95,11 @@ class Task:
                 evaluation the whole graph; ``"apart"``: evaluation sees the training nodes and
                 those it looks at. (default: every part sees the whole graph)
             batch_size: Training nodes in each step. (default: all)
+            loss: Name of a loss, or a function.
+            metric: Name of a metric, or a function.
         """
-        data = checked_data(data, split)
+        data, objective = labelled_data(data, split, loss, metric, device)
         nodes = {part: data[f"{part}_mask"].nonzero().flatten() for part in PARTS}
-        objective = objective_for(data.y[torch.cat(list(nodes.values()))])
         prepare_training = prepare_training or prepare
         if data.get("graph") is not None:
             if inductive is not None or batch_size is not None:
@@ -299,6 +164,20 @@ class Task:
             part("test", graphs["test"]),
             objective,
         )
+
+
+def labelled_data(
+    data: Data,
+    split: int | None = None,
+    loss: LossChoice = None,
+    metric: MetricChoice = None,
+    device: torch.device | str = "cpu",
+) -> tuple[Data, Objective]:
+    """Return a checked graph, and the objective of the labels of its parts."""
+    kind = kind_meant(loss, metric, data.get("y") if isinstance(data, Data) else None)
+    data = checked_data(data, split, kind)
+    parts = torch.cat([data.y[data[f"{part}_mask"]] for part in PARTS])
+    return data, objective_for(parts, loss, metric, kind=kind, device=device)
 
 
 def visible(data: Data, part: str, inductive: Inductive) -> Data:
