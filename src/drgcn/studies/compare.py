@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
 
 from drgcn.errors import InputError
 from drgcn.insertion import insert_reweighting
@@ -19,7 +18,7 @@ from drgcn.stats import Decision, Interval, Summary
 from drgcn.studies.comparison import GATES, Pair, Tested, decide_rows, gain, verdict
 from drgcn.training import FitResult, fit
 from drgcn.training.objectives import LossChoice, MetricChoice, is_share
-from drgcn.training.task import labelled_data
+from drgcn.training.task import TaskData, tested_labels
 
 # Standard errors of a guess on the test nodes by which a row must beat it to have learnt.
 _ERRORS: Final = 2.0
@@ -27,7 +26,7 @@ _ERRORS: Final = 2.0
 
 def compare(
     make_model: Callable[..., torch.nn.Module],
-    data: Data,
+    data: TaskData,
     seeds: Iterable[int],
     *,
     gates: Sequence[str | None] = GATES,
@@ -115,15 +114,14 @@ class Guess:
 
     @staticmethod
     def of(
-        data: Data,
+        data: TaskData,
         split: int | None = None,
         *,
         loss: LossChoice = None,
         metric: MetricChoice = None,
     ) -> Guess:
         """Return the guess for the test nodes of a graph."""
-        data, objective = labelled_data(data, split, loss, metric)
-        labels = data.y[data.test_mask]
+        labels, objective = tested_labels(data, split, loss, metric)
         return Guess(
             objective.guess(labels),
             objective.sample_size(labels),

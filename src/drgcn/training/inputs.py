@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from drgcn.errors import DrgcnWarning, InputError
@@ -46,13 +46,16 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
         The graph. Its ``y`` holds class numbers ``[nodes]`` or other numbers ``[nodes, values]``.
     """
     if not isinstance(data, Data):
-        hint = "Join lists of graphs with drgcn.data.unite."
+        hint = (
+            "Give three lists of graphs to learn from whole graphs, or join them with "
+            "drgcn.data.unite."
+        )
         if type(data).__name__ == "HeteroData":
             hint = "Take one node type, or call data.to_homogeneous()."
         raise InputError(f"Expected one PyG Data; found {type(data).__name__}. {hint}")
     data = copy.copy(data)
-    _check_features(data)
-    data.y = _labels(data)
+    check_features(data)
+    data.y = labels_of(data.get("y"), int(data.num_nodes or 0), "node")
     columns = {part: _mask(data, part, split) for part in PARTS}
     for part, mask in columns.items():
         data[f"{part}_mask"] = mask
@@ -70,7 +73,8 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
     return data
 
 
-def _check_features(data: Data) -> None:
+def check_features(data: Data) -> None:
+    """Refuse a graph without features, or with features that are no numbers."""
     x = data.get("x")
     if not isinstance(x, Tensor):
         raise InputError(
@@ -87,19 +91,25 @@ def _check_features(data: Data) -> None:
         )
 
 
-def _labels(data: Data) -> Tensor:
-    y = data.get("y")
+def labels_of(y: Any, count: int, what: str) -> Tensor:
+    """Return labels with one row per node or graph: class numbers ``[nodes]`` or a table.
+
+    Args:
+        y: Labels as found in the data.
+        count: Number of nodes or graphs.
+        what: ``"node"`` or ``"graph"``.
+    """
     if not isinstance(y, Tensor):
         found = "none" if y is None else type(y).__name__
         raise InputError(f"Expected labels in data.y, a tensor; found {found}.")
-    nodes = data.num_nodes
-    if y.dim() == 0 or y.size(0) != nodes:
+    if y.dim() == 0 or y.size(0) != count:
+        other = "one node" if what == "graph" else "a whole graph"
         raise InputError(
-            f"Expected data.y with one row per node, {nodes:,}; found shape {list(y.shape)}. "
-            f"Labels of whole graphs are not labels of nodes."
+            f"Expected data.y with one row per {what}, {count:,}; found shape {list(y.shape)}. "
+            f"The label of {other} is not the label of a {what}; several labels of one are a row."
         )
     if y.dim() > 2:
-        raise InputError(f"Expected data.y [nodes] or [nodes, labels]; found {list(y.shape)}.")
+        raise InputError(f"Expected data.y [{what}s] or [{what}s, labels]; found {list(y.shape)}.")
     if y.dim() == 2 and y.size(1) == 1 and not y.is_floating_point():
         y = y[:, 0]
     return y.long() if y.dim() == 1 and not y.is_floating_point() else y
@@ -338,6 +348,8 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
             return _edges(data)
         if place == 0 and name not in _BY_NAME:
             return data.x
+        if name == "batch_size":  # which pooling layers would otherwise read off the device
+            return data.num_graphs if isinstance(data, Batch) else None
         return data.get(name) if name != "edge_attr" or takes_edge_features else None
 
     def prepare(data: Data) -> tuple[Any, ...]:
@@ -363,7 +375,11 @@ def _edges(data: Data) -> Any:
 
 @torch.no_grad()
 def try_model(
-    model: torch.nn.Module, inputs: tuple[Any, ...], nodes: int, device: torch.device
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    count: int,
+    device: torch.device,
+    what: str = "nodes",
 ) -> int:
     """Call a model once by itself, so that what is wrong with it is said of it alone, and return
     the number of its outputs.
@@ -371,8 +387,9 @@ def try_model(
     Args:
         model: A model that is not trained.
         inputs: Its arguments.
-        nodes: Number of nodes that it must score.
+        count: Number of nodes, pairs or graphs that it must score.
         device: Device of the arguments.
+        what: Word for them.
     """
     name = type(model).__name__
     if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -401,9 +418,9 @@ def try_model(
             f"Expected {name} to return one tensor of scores; it returned "
             f"{type(scores).__name__}. Wrap it in a module that returns the scores alone."
         )
-    if scores.dim() != 2 or scores.size(0) != nodes:
+    if scores.dim() != 2 or scores.size(0) != count:
         raise InputError(
-            f"Expected {name} to return scores [nodes, classes] of {nodes:,} nodes; it returned "
+            f"Expected {name} to return scores [{what}, classes] of {count:,} {what}; it returned "
             f"{list(scores.shape)}."
         )
     return scores.size(1)

@@ -22,6 +22,7 @@ from drgcn.errors import InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
 from drgcn.training.inputs import Kind, Prepare, default_prepare, new_model
+from drgcn.training.task import link_maker
 
 # Fields of a result that have one entry a seed, curves aside.
 _PER_SEED: Final = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
@@ -122,7 +123,8 @@ class FitResult:
 
     @torch.no_grad()
     def predict(self, data: Data) -> Prediction:
-        """Return what the models say of the nodes of a graph, which needs no labels or masks."""
+        """Return what the models say of the nodes of a graph, which needs no labels or masks; of
+        the pairs in its ``edge_label_index``, or of the graphs of a PyG ``Batch``."""
         prepare = self.prepare or default_prepare(self.models[0])
         device = next(self.models[0].parameters()).device
         inputs = prepare(copy.copy(data).to(device))  # PyG moves in place
@@ -184,7 +186,8 @@ def load_fit(
 
     Args:
         folder: The folder.
-        make_model: Builds the model that was trained; its weights are then read from the folder.
+        make_model: Builds the model that was trained, for links the encoder; its weights are then
+            read from the folder.
         prepare: The function given to :func:`drgcn.fit`, if there was one.
     """
     folder = Path(folder)
@@ -197,6 +200,8 @@ def load_fit(
         ) from None
     if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
         raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
+    if facts.get("kind") == "links":
+        make_model, prepare = link_maker(make_model, prepare), None
     models = []
     for seed in facts["seeds"]:
         model = new_model(make_model)
