@@ -123,6 +123,26 @@ def test_drawn_pairs_are_no_training_edges_and_differ_at_every_step():
     assert model(*inputs).shape == (count, 1)
 
 
+def test_training_goes_by_the_pairs_that_a_seed_draws_at_each_step():
+    train, *_ = parts = split(drawn=True)
+    result = fit(encoder, parts, range(2), epochs=4)
+    torch.manual_seed(stream_key(1, "initialisation"))
+    model = LinkPredictor(encoder())
+    steps = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    key, inputs = torch.tensor(stream_key(1, "dropout")), model.prepare(train)
+    labels = torch.cat([train.edge_label, torch.zeros_like(train.edge_label)])
+    losses = []
+    for step in range(1, 5):
+        steps.zero_grad()
+        with SeededRandomness(step_key(key, torch.tensor(step))):
+            found = model(*inputs)
+        loss = F.binary_cross_entropy_with_logits(found[:, 0], labels)
+        loss.backward()
+        steps.step()
+        losses.append(loss.item())
+    assert result.curves["train_loss"][1].tolist() == pytest.approx(losses, rel=1e-4)
+
+
 def test_a_seed_draws_its_own_pairs_whoever_trains_beside_it():
     parts = split(drawn=True)
     together = fit(encoder, parts, range(3), epochs=5)
@@ -189,7 +209,7 @@ def test_evaluation_sees_the_edges_of_its_own_part():
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.skipif("DRGCN_DATA" not in os.environ, reason="needs Cora")
+@pytest.mark.skipif("DRGCN_DATA" not in os.environ, reason="needs the real datasets")
 def test_links_of_cora_are_predicted_as_well_as_published():
     """Kipf and Welling's graph auto-encoder: ROC-AUC 91.0 and average precision 92.0."""
     data = load("cora", normalize="row")
