@@ -12,7 +12,7 @@ import drgcn
 from drgcn import compare, fit, insert_reweighting, load
 from drgcn.errors import InputError
 from drgcn.studies.compare import Comparison, Guess, Scores
-from drgcn.training.task import MultiLabel, SingleLabel
+from drgcn.training.objectives import objective_for
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,8 @@ def test_small_differences_below_a_guess_bring_no_verdict():
 
 
 def test_the_guess_for_classes_is_the_share_of_the_most_frequent():
-    assert SingleLabel(3).guess(torch.tensor([2, 2, 0, 2])) == 0.75
+    labels = torch.tensor([2, 2, 0, 2])
+    assert objective_for(labels).guess(labels) == 0.75
 
 
 def test_the_guess_for_several_labels_is_the_best_of_all_constant_answers():
@@ -129,7 +130,7 @@ def test_the_guess_for_several_labels_is_the_best_of_all_constant_answers():
         answer = torch.zeros_like(labels)
         answer[:, list(chosen)] = 1
         best = max(best, f1_score(labels, answer, average="micro"))
-    assert MultiLabel(5).guess(labels) == pytest.approx(best)
+    assert objective_for(labels).guess(labels) == pytest.approx(best)
 
 
 def test_the_command_line_says_that_nothing_was_learnt(tmp_path, monkeypatch, capsys):
@@ -146,3 +147,37 @@ def test_the_command_line_says_that_nothing_was_learnt(tmp_path, monkeypatch, ca
     assert "the most frequent class is 80.00 % of the test nodes" in words
     assert "Nothing was learnt" in words
     assert "Dr costs" not in words
+
+
+def test_a_lower_error_is_a_gain(planted):
+    values = planted.clone()
+    values.y = planted.x[:, :1] + 0.5
+
+    def make(gate):
+        model = GCN(24, 8, 2, out_channels=1)
+        torch.nn.init.constant_(model.convs[-1].bias, 0.0 if gate == "dr" else 5.0)
+        return model
+
+    found = compare(make, values, range(8), epochs=2, metric="MAE", gates=(None, "dr"))
+    plain, dr = (sum(r.test_accuracy for r in found.rows[gate].values()) for gate in (None, "dr"))
+    assert dr < plain
+    assert found.decided["dr", None].sign == "up"
+    expected = 100 * (plain - dr) / 8 / found.guess.score
+    assert found.over_plain("dr").mean == pytest.approx(expected)
+    assert "test MAE |" in found.summary()
+
+
+def test_an_error_beats_a_guess_if_it_is_lower():
+    guess = Guess(2.0, 50, "MAE", higher_is_better=False)
+    assert guess.is_beaten_by([1.9])
+    assert not guess.is_beaten_by([2.1])
+
+
+def test_the_chance_of_an_area_is_that_of_ranks():
+    """Standard deviation of the area under random scores, 50 positives among 1,000."""
+    labels = (torch.arange(1000) < 50).long()
+    objective = objective_for(labels, metric="ROC-AUC")
+    draws = torch.randn(2000, 1000, 2, generator=torch.Generator().manual_seed(0))
+    spread = float(objective.score(draws, labels).std())
+    size = objective.sample_size(labels)
+    assert (0.25 / size) ** 0.5 == pytest.approx(spread, rel=0.1)

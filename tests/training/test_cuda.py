@@ -1,7 +1,10 @@
 """Training on a CUDA device; run with ``pytest -m gpu``."""
 
+from functools import partial
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch_geometric.nn import models
 
 from drgcn.data import load, unite
@@ -26,6 +29,12 @@ from drgcn.streams import random_uniform
 from drgcn.training import StepwiseDecay, fit, load_fit
 from drgcn.training.cuda_graph import Recorded
 from drgcn.training.randomness import dropout_factors
+
+from .test_links import encoder
+from .test_links import split as links
+from .test_objectives import by_scikit_learn, by_torch
+from .test_whole_graphs import Pooled
+from .test_whole_graphs import parts as graph_lists
 
 pytestmark = [
     pytest.mark.gpu,
@@ -376,3 +385,36 @@ def test_predictions_and_saved_results_work_from_the_device(data, tmp_path):
     torch.testing.assert_close(
         loaded.predict(data).mean, result.predict(data).mean.cpu(), rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("metric", ["ROC-AUC", "average precision", "MRR", "Hits@5"])
+def test_links_are_learnt_as_on_cpu(metric):
+    parts = links(drawn=True)
+    here, there = (
+        fit(encoder, parts, range(5), epochs=25, metric=metric, device=device)
+        for device in ("cpu", "cuda")
+    )
+    for one, other in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    assert there.test_accuracy == pytest.approx(here.test_accuracy, abs=0.05)
+
+
+def test_whole_graphs_are_learnt_as_on_cpu():
+    lists = graph_lists(20, 10, 10)
+    here, there = (
+        fit(Pooled, lists, range(5), epochs=25, graphs_per_step=8, device=device)
+        for device in ("cpu", "cuda")
+    )
+    for one, other in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "metric", [by_scikit_learn, by_torch], ids=["read by the host", "recorded"]
+)
+def test_functions_are_watched_as_on_cpu(data, metric):
+    weight = torch.tensor([1.0, 2.0, 1.0, 0.5])
+    options = {"loss": partial(F.cross_entropy, weight=weight), "metric": metric, "epochs": 25}
+    make = partial(GCN, data.num_features, 8, 4)
+    here, there = (fit(make, data, range(3), device=d, **options) for d in ("cpu", "cuda"))
+    assert there.val_accuracy == pytest.approx(here.val_accuracy, abs=0.03)

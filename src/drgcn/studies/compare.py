@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
 
 from drgcn.errors import InputError
 from drgcn.insertion import insert_reweighting
@@ -18,8 +17,8 @@ from drgcn.reporting.tables import Table
 from drgcn.stats import Decision, Interval, Summary
 from drgcn.studies.comparison import GATES, Pair, Tested, decide_rows, gain, verdict
 from drgcn.training import FitResult, fit
-from drgcn.training.inputs import checked_data
-from drgcn.training.task import objective_for
+from drgcn.training.objectives import LossChoice, MetricChoice, is_share
+from drgcn.training.task import TaskData, tested_labels
 
 # Standard errors of a guess on the test nodes by which a row must beat it to have learnt.
 _ERRORS: Final = 2.0
@@ -27,7 +26,7 @@ _ERRORS: Final = 2.0
 
 def compare(
     make_model: Callable[..., torch.nn.Module],
-    data: Data,
+    data: TaskData,
     seeds: Iterable[int],
     *,
     gates: Sequence[str | None] = GATES,
@@ -70,7 +69,8 @@ def compare(
         }
         for gate, result in fits.items()
     }
-    return Comparison(rows, Guess.of(data, split), fits)
+    chosen = {name: options.get(name) for name in ("loss", "metric")}
+    return Comparison(rows, Guess.of(data, split, **chosen), fits)
 
 
 def _gated(
@@ -102,34 +102,59 @@ class Guess:
 
     Attributes:
         score: The metric of that answer: for classes, the share of the most frequent one.
-        nodes: Number of test nodes.
+        nodes: Number of test nodes; for ROC-AUC, of nodes whose share would vary as much.
         metric: The metric.
+        higher_is_better: False if the metric is an error.
     """
 
     score: float
     nodes: int
     metric: str
+    higher_is_better: bool = True
 
     @staticmethod
-    def of(data: Data, split: int | None = None) -> Guess:
+    def of(
+        data: TaskData,
+        split: int | None = None,
+        *,
+        loss: LossChoice = None,
+        metric: MetricChoice = None,
+    ) -> Guess:
         """Return the guess for the test nodes of a graph."""
-        data = checked_data(data, split)
-        labels = data.y[data.test_mask]
-        objective = objective_for(labels)
-        return Guess(objective.guess(labels), len(labels), objective.metric)
+        labels, objective = tested_labels(data, split, loss, metric)
+        return Guess(
+            objective.guess(labels),
+            objective.sample_size(labels),
+            objective.metric,
+            objective.higher_is_better,
+        )
 
     def is_beaten_by(self, scores: Sequence[float]) -> bool:
-        """Return whether the mean of some scores is above the guess by more than chance on as
-        many test nodes."""
-        error = math.sqrt(self.score * (1 - self.score) / self.nodes)
-        return float(np.mean(scores)) > self.score + _ERRORS * error
+        """Return whether the mean of some scores is better than the guess by more than chance on
+        as many test nodes."""
+        mean = float(np.mean(scores))
+        if not is_share(self.metric):
+            return mean > self.score if self.higher_is_better else mean < self.score
+        error = math.sqrt(max(self.score * (1 - self.score), 0.0) / self.nodes)
+        return mean > self.score + _ERRORS * error
+
+    def number(self, score: float) -> float:
+        """Return a score as it is printed: shares in percent."""
+        return 100 * score if is_share(self.metric) else score
+
+    @property
+    def unit(self) -> str:
+        """The metric with its unit."""
+        return f"{self.metric} %" if is_share(self.metric) else self.metric
 
     @property
     def words(self) -> str:
         """The guess in words."""
         if self.metric == "accuracy":
             return f"the most frequent class is {100 * self.score:.2f} % of the test nodes"
-        return f"one answer for all test nodes reaches {self.metric} {100 * self.score:.2f} %"
+        if is_share(self.metric):
+            return f"one answer for all test nodes reaches {self.metric} {100 * self.score:.2f} %"
+        return f"one answer for all test nodes reaches {self.metric} {self.score:.4g}"
 
 
 @dataclass(frozen=True)
@@ -147,9 +172,22 @@ class Comparison:
     fits: Mapping[str | None, FitResult] = field(default_factory=dict, repr=False)
 
     @property
+    def judged(self) -> Mapping[str | None, Mapping[int, Tested]]:
+        """Rows in which more is better: of an error, the share by which it is below a guess's."""
+        if self.guess.higher_is_better or not self.guess.score:
+            return self.rows
+        return {
+            gate: {
+                seed: Scores(1 - result.test_accuracy / self.guess.score, math.nan)
+                for seed, result in row.items()
+            }
+            for gate, row in self.rows.items()
+        }
+
+    @property
     def decided(self) -> dict[Pair, Decision]:
         """Tests of the pairs of rows, corrected as one family."""
-        return decide_rows(self.rows)
+        return decide_rows(self.judged)
 
     @property
     def learnt(self) -> bool:
@@ -173,18 +211,21 @@ class Comparison:
         return verdict(self.decided)
 
     def over_plain(self, gate: str | None) -> Interval | None:
-        """Return the points of a gate above the plain model, with their 95 % interval."""
+        """Return the points of a gate above the plain model, with their 95 % interval; for an
+        error, the percent of the guess's error by which it is lower."""
         if gate is None or None not in self.rows:
             return None
-        return gain(self.rows[gate], self.rows[None])
+        return gain(self.judged[gate], self.judged[None])
 
     def summary(self) -> str:
         """Return a table in Markdown, and the verdict below it."""
         cells = []
         for gate, row in self.rows.items():
-            found = Summary.of([100 * result.test_accuracy for result in row.values()])
-            cells.append((gate or "plain", found.words(2), str(self.over_plain(gate) or "")))
+            found = Summary.of([self.guess.number(r.test_accuracy) for r in row.values()])
+            digits = 2 if is_share(self.guess.metric) else 4
+            cells.append((gate or "plain", found.words(digits), str(self.over_plain(gate) or "")))
         seeds = max(len(row) for row in self.rows.values())
-        heads = (f"{seeds} seeds", f"test {self.guess.metric} %", "over plain [95 %]")
+        better = "" if self.guess.higher_is_better else ", % of the error of a guess"
+        heads = (f"{seeds} seeds", f"test {self.guess.unit}", f"over plain [95 %]{better}")
         table = Table(heads, cells, left=1).markdown()
         return "\n\n".join(part for part in (table, self.verdict) if part)

@@ -2,6 +2,7 @@
 
 from drgcn.training.checkpoint import clear_checkpoint
 from drgcn.training.fitting import fit
+from drgcn.training.objectives import Metric
 from drgcn.training.result import FitResult, Prediction, load_fit
 from drgcn.training.stopping import BestValidation, Patience, RisingLoss, StoppingRule
 from drgcn.training.trainer import Progress, StepwiseDecay
@@ -9,6 +10,7 @@ from drgcn.training.trainer import Progress, StepwiseDecay
 __all__ = [
     "BestValidation",
     "FitResult",
+    "Metric",
     "Patience",
     "Prediction",
     "Progress",

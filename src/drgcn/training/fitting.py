@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
 from drgcn.training.inputs import (
@@ -27,10 +26,19 @@ from drgcn.training.inputs import (
     new_model,
     try_model,
 )
+from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.result import FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
 from drgcn.training.stopping import BestValidation, StoppingRule
-from drgcn.training.task import Inductive, Task
+from drgcn.training.task import (
+    Inductive,
+    Task,
+    TaskData,
+    graphs_in,
+    is_graphs,
+    is_links,
+    link_maker,
+)
 from drgcn.training.trainer import (
     CURVES,
     EpochLoop,
@@ -48,6 +56,9 @@ _WORTH_TRACING: Final = 20
 # allocators round up.
 _PEAKS_PER_PASS: Final = 2.0
 _SHARE_OF_FREE_MEMORY: Final = 0.9
+# Tensors of a graph that a checkpoint belongs to.
+_OF_NODES: Final = ("y", "train_mask", "val_mask", "edge_index", "x", "graph", "edge_weight")
+_HASHED: Final = (*_OF_NODES, "edge_label_index", "edge_label")
 # Version of the layout of checkpoints; one of another layout cannot be resumed.
 _STATE: Final = 3
 
@@ -56,9 +67,11 @@ _log = logging.getLogger(__name__)
 
 def fit(
     make_model: Callable[[], torch.nn.Module],
-    data: Data,
+    data: TaskData,
     seeds: Iterable[int],
     *,
+    loss: LossChoice = None,
+    metric: MetricChoice = None,
     epochs: int = 800,
     rule: StoppingRule | None = None,
     optimizer: MakeOptimizer = torch.optim.Adam,
@@ -92,8 +105,21 @@ def fit(
             with ``graph`` [nodes] as :func:`drgcn.data.unite` joins them, for inductive training.
             Masks are boolean, of one column a split, or lists of node numbers. ``y`` of whole
             numbers [nodes] holds classes, of zeros and ones [nodes, labels] several labels per
-            node, and of other numbers the values of a regression.
+            node, and of other numbers the values of a regression. Three graphs of PyG's
+            ``RandomLinkSplit`` are a task on links: the model encodes nodes, pairs are scored by
+            inner products or its ``decode(z, edge_label_index)``, and training pairs without
+            edges are drawn at every step if there are none. Three lists of graphs, to train,
+            validate and test, are a task on graphs with a ``y`` each; the model takes ``batch``.
         seeds: The seeds, from 0.
+        loss: ``"cross_entropy"`` for classes; ``"bce"`` for zeros and ones; ``"mse"``, ``"mae"``
+            or ``"huber"`` for a regression, also of whole numbers; or a function of scores
+            ``[nodes, outputs]`` and labels, such as ``partial(F.cross_entropy,
+            label_smoothing=0.1)``. (default: the first for labels of that form)
+        metric: What the rule watches and the test reports: ``"accuracy"``, ``"micro-F1"``,
+            ``"macro-F1"``, ``"ROC-AUC"``, ``"average precision"``; ``"R2"``, ``"MAE"``,
+            ``"MSE"``, ``"RMSE"``; for links also ``"MRR"`` and ``"Hits@20"``; a function of scores
+            and labels of which more is better; or a :class:`~drgcn.training.Metric`. (default:
+            accuracy, micro-F1 or R2; for links ROC-AUC)
         epochs: Budget of epochs.
         rule: Chooses the epoch to test and when to stop. (default: :class:`BestValidation`)
         optimizer: Class of an elementwise optimiser, or a partial of one, such as
@@ -107,7 +133,7 @@ def fit(
         prepare: Makes the arguments of ``forward`` from a graph. (default: the model's own; else
             features and edges, and what the graph has under the names of further arguments, such
             as ``edge_weight``)
-        graphs_per_step: Training graphs in each step of an epoch, if ``data`` holds several.
+        graphs_per_step: Training graphs in each step of an epoch, in order, if there are several.
             (default: all)
         inductive: ``"train"``: train on the training nodes and the edges between them, and
             evaluate on the whole graph; ``"apart"``: evaluate on the training nodes and those
@@ -128,6 +154,8 @@ def fit(
     expect_elementwise(optimizer, lr)
     rates = None if schedule is None else learning_rates(schedule, lr, epochs)
     chosen_rule = rule or BestValidation()
+    if is_links(data):
+        make_model, prepare = link_maker(make_model, prepare), None
     model = new_model(make_model)
     prepare = prepare or default_prepare(model)
     task = Task.from_data(
@@ -139,9 +167,13 @@ def fit(
         prepare_training=_training_prepare(model, batch_size),
         inductive=inductive,
         batch_size=batch_size,
+        loss=loss,
+        metric=metric,
     )
-    outputs = try_model(model, task.val.inputs, task.val.size, device)
+    what = "pairs" if is_links(data) else "graphs" if is_graphs(data) else "nodes"
+    outputs = try_model(model, task.val.inputs, task.val.size, device, what)
     task.objective.expect_outputs(outputs)
+    judged = task.objective.expect_defined(outputs, val=task.val.labels, test=task.test.labels)
     _expect_no_caches(model, task)
     if task.batches is None:
         running = choose_way(make_model, task.val.inputs, device, tracing=epochs >= _WORTH_TRACING)
@@ -170,7 +202,8 @@ def fit(
     blocks = seed_blocks(seeds, device, seeds_at_once, lanes)
     scheduled = () if rates is None else tuple(rates.tolist())
     training = (epochs, chosen_rule, name_of(optimizer), lr, weight_decay, scheduled)
-    settings = (*training, split, graphs_per_step, inductive, batch_size)
+    chosen = () if loss is None and metric is None else (judged,)
+    settings = (*training, split, graphs_per_step, inductive, batch_size, *chosen)
     fingerprint = "" if checkpoint is None else fingerprint_of(settings, data, make_model)
     loop = EpochLoop(
         epochs,
@@ -288,14 +321,15 @@ def seed_blocks(
 
 
 def fingerprint_of(
-    settings: tuple[Any, ...], data: Data, make_model: Callable[[], torch.nn.Module]
+    settings: tuple[Any, ...], data: TaskData, make_model: Callable[[], torch.nn.Module]
 ) -> str:
     """Hash settings, data and model, so that only checkpoints of the same run are resumed."""
     digest = hashlib.sha256(repr((_STATE, *settings)).encode())
-    for name in ("y", "train_mask", "val_mask", "edge_index", "x", "graph", "edge_weight"):
-        if isinstance(value := data.get(name), Tensor):
-            dense = value if value.layout == torch.strided else value.to_dense()
-            digest.update(dense.cpu().numpy().tobytes())
+    for graph in graphs_in(data):
+        for name in _HASHED:
+            if isinstance(value := graph.get(name), Tensor):
+                dense = value if value.layout == torch.strided else value.to_dense()
+                digest.update(dense.cpu().numpy().tobytes())
     model = new_model(make_model)
     digest.update(repr(model).encode())
     for module in model.modules():  # dropout rates and the like are seldom printed
@@ -338,4 +372,6 @@ def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,
+        higher_is_better=objective.higher_is_better,
+        kind=objective.kind,
     )

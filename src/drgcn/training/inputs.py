@@ -7,12 +7,12 @@ import inspect
 import operator
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from drgcn.errors import DrgcnWarning, InputError
@@ -21,6 +21,8 @@ PARTS: Final = ("train", "val", "test")
 # Names that PyG gives to tensors of a graph, beside features and edges.
 _BY_NAME: Final = ("batch", "edge_attr", "edge_type", "edge_weight", "pos", "ptr")
 _WHOLE_GRAPH: Final = ("data", "batch", "graph")
+# Meaning of labels: class numbers, zeros and ones, measurements, or edges and pairs without one.
+Kind = Literal["classes", "labels", "values", "links"]
 # Makes the arguments of a model from a graph.
 Prepare = Callable[[Data], tuple[Any, ...]]
 
@@ -32,30 +34,33 @@ class MakeOptimizer(Protocol):
         """Return the optimiser of some parameters."""
 
 
-def checked_data(data: Any, split: int | None = None) -> Data:
+def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) -> Data:
     """Return a copy of ``data`` with boolean masks ``[nodes]`` and labels in one of three forms.
 
     Args:
         data: A PyG graph. Masks are boolean, one column a split, or lists of node numbers.
         split: Column of masks ``[nodes, splits]``.
+        kind: Meaning of the labels. (default: what their form says)
 
     Returns:
         The graph. Its ``y`` holds class numbers ``[nodes]`` or other numbers ``[nodes, values]``.
     """
     if not isinstance(data, Data):
-        hint = "Join lists of graphs with drgcn.data.unite."
+        hint = (
+            "Give three lists of graphs to learn from whole graphs, or join them with "
+            "drgcn.data.unite."
+        )
         if type(data).__name__ == "HeteroData":
             hint = "Take one node type, or call data.to_homogeneous()."
         raise InputError(f"Expected one PyG Data; found {type(data).__name__}. {hint}")
     data = copy.copy(data)
-    _check_features(data)
-    data.y = _labels(data)
+    check_features(data)
+    data.y = labels_of(data.get("y"), int(data.num_nodes or 0), "node")
     columns = {part: _mask(data, part, split) for part in PARTS}
     for part, mask in columns.items():
         data[f"{part}_mask"] = mask
-        _check_labels(data.y[mask], part)
-    if data.y.dim() == 1 and data.y.is_floating_point():
-        data.y = data.y[:, None]
+        check_labels(data.y[mask], f"nodes of data.{part}_mask", kind)
+    data.y = labels_as(data.y, kind)
     for part in ("val", "test"):
         shared = int((columns["train"] & columns[part]).sum())
         if shared:
@@ -68,7 +73,8 @@ def checked_data(data: Any, split: int | None = None) -> Data:
     return data
 
 
-def _check_features(data: Data) -> None:
+def check_features(data: Data) -> None:
+    """Refuse a graph without features, or with features that are no numbers."""
     x = data.get("x")
     if not isinstance(x, Tensor):
         raise InputError(
@@ -85,43 +91,81 @@ def _check_features(data: Data) -> None:
         )
 
 
-def _labels(data: Data) -> Tensor:
-    y = data.get("y")
+def labels_of(y: Any, count: int, what: str) -> Tensor:
+    """Return labels with one row per node or graph: class numbers ``[nodes]`` or a table.
+
+    Args:
+        y: Labels as found in the data.
+        count: Number of nodes or graphs.
+        what: ``"node"`` or ``"graph"``.
+    """
     if not isinstance(y, Tensor):
         found = "none" if y is None else type(y).__name__
         raise InputError(f"Expected labels in data.y, a tensor; found {found}.")
-    nodes = data.num_nodes
-    if y.dim() == 0 or y.size(0) != nodes:
+    if y.dim() == 0 or y.size(0) != count:
+        other = "one node" if what == "graph" else "a whole graph"
         raise InputError(
-            f"Expected data.y with one row per node, {nodes:,}; found shape {list(y.shape)}. "
-            f"Labels of whole graphs are not labels of nodes."
+            f"Expected data.y with one row per {what}, {count:,}; found shape {list(y.shape)}. "
+            f"The label of {other} is not the label of a {what}; several labels of one are a row."
         )
     if y.dim() > 2:
-        raise InputError(f"Expected data.y [nodes] or [nodes, labels]; found {list(y.shape)}.")
+        raise InputError(f"Expected data.y [{what}s] or [{what}s, labels]; found {list(y.shape)}.")
     if y.dim() == 2 and y.size(1) == 1 and not y.is_floating_point():
         y = y[:, 0]
     return y.long() if y.dim() == 1 and not y.is_floating_point() else y
 
 
-def _check_labels(labels: Tensor, part: str) -> None:
-    """Refuse labels that the model cannot be held against."""
-    if labels.is_floating_point() and bool(labels.isnan().any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some are NaN.")
-    if labels.dim() == 1 and not labels.is_floating_point() and bool((labels < 0).any()):
-        raise InputError(f"Expected labels on all nodes of data.{part}_mask; some have y < 0.")
+def labels_as(y: Tensor, kind: Kind | None) -> Tensor:
+    """Return checked labels in the form of their kind: class numbers ``[nodes]`` or a table."""
+    if kind == "classes":
+        return y.flatten().long()
+    if kind == "values" and not y.is_floating_point():
+        y = y.float()
+    table = y.dim() == 1 and (kind is not None or y.is_floating_point())
+    return y[:, None] if table else y
+
+
+def check_labels(labels: Tensor, where: str, kind: Kind | None = None) -> None:
+    """Refuse labels that the model cannot be held against.
+
+    Args:
+        labels: Labels of one part.
+        where: The part in words, such as ``"nodes of data.train_mask"``.
+        kind: Their meaning. (default: what their form says)
+    """
+    if labels.is_floating_point() and not bool(labels.isfinite().all()):
+        raise InputError(f"Expected labels on all {where}; some are NaN or infinite.")
     zeros_and_ones = bool(((labels == 0) | (labels == 1)).all())
+    whole = not labels.is_floating_point() or not bool((labels != labels.round()).any())
+    if kind == "values":
+        return
+    if kind == "labels" and not zeros_and_ones:
+        raise InputError(
+            "Expected data.y to hold zeros and ones for the loss bce; found other numbers. For "
+            "classes leave the loss out, for measurements use loss='mse'."
+        )
+    if kind == "classes" and not (whole and labels.numel() == len(labels)):
+        raise InputError(
+            "Expected data.y to hold one class number per node for the loss cross_entropy; found "
+            "a table or fractions. Leave the loss out, or use 'bce' or 'mse'."
+        )
+    numbers = kind == "classes" or (labels.dim() == 1 and not labels.is_floating_point())
+    if numbers and bool((labels < 0).any()):
+        raise InputError(f"Expected labels on all {where}; some have y < 0.")
+    if kind is not None:
+        return
     if labels.dim() == 2 and not labels.is_floating_point() and not zeros_and_ones:
         raise InputError(
             f"Expected data.y [nodes, labels] to hold zeros and ones; found {labels.dtype} from "
             f"{int(labels.min())} to {int(labels.max())}. Pick one column of class numbers, "
             f"data.y[:, 0]."
         )
-    measured = labels.is_floating_point() and bool((labels != labels.round()).any())
-    if labels.is_floating_point() and not measured and not (labels.dim() == 2 and zeros_and_ones):
+    if labels.is_floating_point() and whole and not (labels.dim() == 2 and zeros_and_ones):
         raise InputError(
             f"Expected class numbers as whole numbers; found data.y of {labels.dtype} with whole "
             f"values, which could be classes or measurements. For classes, use data.y.long(); "
-            f"for several labels per node, a table [nodes, labels] of zeros and ones."
+            f"for measurements, loss='mse'; for several labels per node, a table [nodes, labels] "
+            f"of zeros and ones."
         )
 
 
@@ -304,6 +348,8 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
             return _edges(data)
         if place == 0 and name not in _BY_NAME:
             return data.x
+        if name == "batch_size":  # which pooling layers would otherwise read off the device
+            return data.num_graphs if isinstance(data, Batch) else None
         return data.get(name) if name != "edge_attr" or takes_edge_features else None
 
     def prepare(data: Data) -> tuple[Any, ...]:
@@ -329,7 +375,11 @@ def _edges(data: Data) -> Any:
 
 @torch.no_grad()
 def try_model(
-    model: torch.nn.Module, inputs: tuple[Any, ...], nodes: int, device: torch.device
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    count: int,
+    device: torch.device,
+    what: str = "nodes",
 ) -> int:
     """Call a model once by itself, so that what is wrong with it is said of it alone, and return
     the number of its outputs.
@@ -337,8 +387,9 @@ def try_model(
     Args:
         model: A model that is not trained.
         inputs: Its arguments.
-        nodes: Number of nodes that it must score.
+        count: Number of nodes, pairs or graphs that it must score.
         device: Device of the arguments.
+        what: Word for them.
     """
     name = type(model).__name__
     if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -367,9 +418,9 @@ def try_model(
             f"Expected {name} to return one tensor of scores; it returned "
             f"{type(scores).__name__}. Wrap it in a module that returns the scores alone."
         )
-    if scores.dim() != 2 or scores.size(0) != nodes:
+    if scores.dim() != 2 or scores.size(0) != count:
         raise InputError(
-            f"Expected {name} to return scores [nodes, classes] of {nodes:,} nodes; it returned "
+            f"Expected {name} to return scores [{what}, classes] of {count:,} {what}; it returned "
             f"{list(scores.shape)}."
         )
     return scores.size(1)

@@ -21,11 +21,13 @@ from drgcn._io import whole_folder
 from drgcn.errors import InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
-from drgcn.training.inputs import Prepare, default_prepare, new_model
+from drgcn.training.inputs import Kind, Prepare, default_prepare, new_model
+from drgcn.training.task import link_maker
 
 # Fields of a result that have one entry a seed, curves aside.
 _PER_SEED: Final = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
 _NUMBERS: Final = ("seeds", "seconds", "metric", *_PER_SEED[:-1])
+_KINDS: Final = {"accuracy": "classes", "micro-F1": "labels"}
 _FACTS, _TENSORS = "result.json", "tensors.safetensors"
 # Version of the layout of saved results.
 _LAYOUT: Final = 1
@@ -66,7 +68,10 @@ class FitResult:
         models: Ordinary modules with the kept weights, in evaluation mode.
         seconds: Wall time of the training.
         metric: Meaning of "accuracy": share of right predictions; micro-F1 for several labels
-            per node; R2 in a regression.
+            per node; R2 in a regression; or the metric that was asked for.
+        higher_is_better: False if the metric is an error.
+        kind: Meaning of the models' outputs: ``"classes"``, ``"labels"``, ``"values"`` or
+            ``"links"``.
         prepare: Makes the arguments of the models from a graph.
     """
 
@@ -79,6 +84,8 @@ class FitResult:
     models: list[torch.nn.Module] = field(repr=False)
     seconds: float
     metric: str = "accuracy"
+    higher_is_better: bool = True
+    kind: Kind = "classes"
     prepare: Prepare | None = field(default=None, repr=False, compare=False)
 
     def select(self, seeds: Sequence[int]) -> FitResult:
@@ -89,14 +96,15 @@ class FitResult:
         return replace(self, seeds=tuple(seeds), curves=curves, **chosen)  # type: ignore[arg-type]
 
     def best(self) -> FitResult:
-        """Return the result of the seed with the highest validation accuracy, the first of
-        equals. Test nodes have no say."""
-        place = max(range(len(self.seeds)), key=lambda i: self.val_accuracy[i])
+        """Return the result of the seed with the best validation accuracy, the first of equals.
+        Test nodes have no say."""
+        sign = 1 if self.higher_is_better else -1
+        place = max(range(len(self.seeds)), key=lambda i: sign * self.val_accuracy[i])
         return self.select([self.seeds[place]])
 
     def summary(self) -> str:
         """Return a table in Markdown: means, standard deviations and extremes over seeds."""
-        percent = self.metric in ("accuracy", "micro-F1")
+        percent = self.metric in ("accuracy", "micro-F1", "macro-F1")
         unit, scale, digits = ("%", 100, 2) if percent else ("", 1, 4)
         rows: list[tuple[str, Sequence[float], int]] = [
             (f"test {self.metric} {unit}", [scale * v for v in self.test_accuracy], digits),
@@ -115,17 +123,18 @@ class FitResult:
 
     @torch.no_grad()
     def predict(self, data: Data) -> Prediction:
-        """Return what the models say of the nodes of a graph, which needs no labels or masks."""
+        """Return what the models say of the nodes of a graph, which needs no labels or masks; of
+        the pairs in its ``edge_label_index``, or of the graphs of a PyG ``Batch``."""
         prepare = self.prepare or default_prepare(self.models[0])
         device = next(self.models[0].parameters()).device
         inputs = prepare(copy.copy(data).to(device))  # PyG moves in place
         scores = torch.stack([model(*inputs) for model in self.models])
-        match self.metric:
-            case "accuracy":
+        match self.kind:
+            case "classes":
                 values, chosen = scores.softmax(-1), F.one_hot(scores.argmax(-1), scores.size(-1))
-            case "micro-F1":
+            case "labels" | "links":
                 values, chosen = scores.sigmoid(), scores > 0
-            case _:
+            case "values":
                 return Prediction(scores.mean(0), scores.std(0, correction=0), None)
         return Prediction(values.mean(0), values.std(0, correction=0), chosen.sum(0))
 
@@ -140,7 +149,7 @@ class FitResult:
                 tensors[f"weights/{seed}/{name}"] = value.cpu().clone().contiguous()
             for name, curves in self.curves.items():
                 tensors[f"curves/{seed}/{name}"] = curves[place].cpu().clone().contiguous()
-        facts = {name: getattr(self, name) for name in _NUMBERS}
+        facts = {name: getattr(self, name) for name in (*_NUMBERS, "higher_is_better", "kind")}
         facts |= {"layout": _LAYOUT, "model": repr(self.models[0])}
         with whole_folder(folder) as partial:
             save_file(tensors, partial / _TENSORS)
@@ -160,6 +169,8 @@ class FitResult:
             curves=curves,
             seconds=sum(part.seconds for part in parts),
             metric=parts[0].metric,
+            higher_is_better=parts[0].higher_is_better,
+            kind=parts[0].kind,
             prepare=parts[0].prepare,
             **joined,
         )
@@ -175,7 +186,8 @@ def load_fit(
 
     Args:
         folder: The folder.
-        make_model: Builds the model that was trained; its weights are then read from the folder.
+        make_model: Builds the model that was trained, for links the encoder; its weights are then
+            read from the folder.
         prepare: The function given to :func:`drgcn.fit`, if there was one.
     """
     folder = Path(folder)
@@ -188,6 +200,8 @@ def load_fit(
         ) from None
     if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
         raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
+    if facts.get("kind") == "links":
+        make_model, prepare = link_maker(make_model, prepare), None
     models = []
     for seed in facts["seeds"]:
         model = new_model(make_model)
@@ -205,7 +219,10 @@ def load_fit(
     names = {name.rsplit("/", 1)[1] for name in tensors if name.startswith("curves/")}
     curves = {n: [tensors[f"curves/{seed}/{n}"] for seed in facts["seeds"]] for n in sorted(names)}
     numbers: dict[str, Any] = {name: facts[name] for name in _NUMBERS} | {
-        "seeds": tuple(facts["seeds"])
+        "seeds": tuple(facts["seeds"]),
+        # Results of the first versions have neither, and one metric for each kind.
+        "higher_is_better": facts.get("higher_is_better", True),
+        "kind": facts.get("kind") or _KINDS.get(facts["metric"], "values"),
     }
     return FitResult(
         **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])

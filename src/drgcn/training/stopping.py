@@ -1,7 +1,8 @@
 """Stopping rules: when a seed stops training, and which of its epochs is tested.
 
 A rule sees the validation loss and accuracy of all seeds after every epoch, as tensors
-``[seeds]``, and answers with tensors, so that an epoch never waits for the host.
+``[seeds]``, and answers with tensors, so that an epoch never waits for the host. Accuracy stands
+for the metric of the task; of an error it is the negative, so that more is always better.
 """
 
 from __future__ import annotations

@@ -1,168 +1,44 @@
-"""Tasks: training, validation and test parts of a dataset, with loss and metric."""
+"""Tasks on nodes, links and graphs: training, validation and test parts, loss and metric."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from drgcn.errors import InputError
 from drgcn.streams import random_uniform, step_key
-from drgcn.training.inputs import PARTS, Prepare, checked_data
+from drgcn.training.inputs import (
+    PARTS,
+    Prepare,
+    check_features,
+    check_labels,
+    checked_data,
+    default_prepare,
+    labels_as,
+    labels_of,
+)
+from drgcn.training.objectives import (
+    LossChoice,
+    MetricChoice,
+    Objective,
+    kind_meant,
+    objective_for,
+)
 
 # Graphs that the parts of an inductive task see, see :func:`drgcn.fit`.
 Inductive = Literal["train", "apart"]
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type")
-
-
-class Objective(Protocol):
-    """Loss that a model minimises, and metric by which it is chosen and tested."""
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric."""
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss ``[seeds]`` of scores ``[seeds, nodes, classes]``.
-
-        Labels are shared by all seeds, or each has its own along a first axis.
-        """
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the metric ``[seeds]``, at most 1."""
-
-    def guess(self, labels: Tensor) -> float:
-        """Return the metric of the best answer that is the same for every node."""
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with a number of outputs that the labels do not go with."""
-
-
-@dataclass(frozen=True)
-class SingleLabel:
-    """Softmax cross-entropy and accuracy; labels ``[nodes]``.
-
-    Attributes:
-        classes: Number of classes among the labels.
-    """
-
-    classes: int
-    metric: str = "accuracy"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean softmax cross-entropy."""
-        seeds, nodes, classes = scores.shape
-        loss = F.cross_entropy(
-            scores.reshape(-1, classes), labels.expand(seeds, nodes).reshape(-1), reduction="none"
-        )
-        return loss.view(seeds, nodes).mean(1)
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the share of right predictions."""
-        right = (scores.argmax(-1) == labels).sum(1)
-        return right.to(torch.float32) / labels.shape[-1]
-
-    def guess(self, labels: Tensor) -> float:
-        """Return the share of the most frequent class."""
-        return float(labels.bincount().max()) / len(labels)
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with fewer outputs than classes."""
-        if outputs < self.classes:
-            raise InputError(
-                f"Expected a model with at least {self.classes} outputs, one per class; found "
-                f"{outputs}."
-            )
-
-
-@dataclass(frozen=True)
-class MultiLabel:
-    """Sigmoid cross-entropy and micro-F1; labels ``[nodes, labels]`` of zeros and ones.
-
-    Attributes:
-        labels: Number of labels.
-    """
-
-    labels: int
-    metric: str = "micro-F1"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean sigmoid cross-entropy over nodes and classes."""
-        targets = labels.to(scores.dtype).expand_as(scores)
-        loss = F.binary_cross_entropy_with_logits(scores, targets, reduction="none")
-        return loss.mean((1, 2))
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return F1 of all decisions pooled, at the threshold one half; 1 without positives."""
-        found, wanted = scores > 0, labels > 0.5
-        right = (found & wanted).sum((1, 2))
-        asked = found.sum((1, 2)) + wanted.sum()
-        return torch.where(asked == 0, 1.0, 2 * right / asked.clamp(min=1)).to(torch.float32)
-
-    def guess(self, labels: Tensor) -> float:
-        """Return micro-F1 of the same labels for every node: the most frequent ones, as many as
-        are best."""
-        counts = labels.float().sum(0).sort(descending=True).values
-        named = len(labels) * torch.arange(1, len(counts) + 1, device=labels.device)
-        return float((2 * counts.cumsum(0) / (named + counts.sum())).max())
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with more or fewer outputs than labels."""
-        if outputs != self.labels:
-            raise InputError(
-                f"Expected a model with {self.labels} outputs, one per label; found {outputs}."
-            )
-
-
-@dataclass(frozen=True)
-class Regression:
-    """Squared error and R2; values ``[nodes, targets]``.
-
-    Attributes:
-        targets: Number of values per node.
-    """
-
-    targets: int
-    metric: str = "R2"
-
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean squared error over nodes and targets."""
-        return (scores - labels.to(scores.dtype)).square().mean((1, 2))
-
-    def score(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return one minus squared error over variance, the mean over targets; 0 is what their
-        mean value reaches."""
-        error = (scores - labels).square().sum(1)
-        variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
-        return (1 - error / variance.clamp(min=1e-12)).mean(-1).to(torch.float32)
-
-    def guess(self, labels: Tensor) -> float:
-        """Return what the mean value of all nodes reaches."""
-        return 0.0
-
-    def expect_outputs(self, outputs: int) -> None:
-        """Refuse a model with more or fewer outputs than values."""
-        if outputs != self.targets:
-            raise InputError(
-                f"Expected a model with {self.targets} outputs, one per value of data.y (real "
-                f"numbers, a regression); found {outputs}. For classes, use data.y.long()."
-            )
-
-
-def objective_for(labels: Tensor) -> Objective:
-    """Return the objective for labels: class numbers ``[nodes]``, a table of zeros and ones, or
-    other numbers, which are a regression's."""
-    if labels.dim() == 1 and not labels.is_floating_point():
-        return SingleLabel(int(labels.max()) + 1)
-    if labels.dim() == 2 and bool(((labels == 0) | (labels == 1)).all()):
-        return MultiLabel(labels.size(1))
-    return Regression(1 if labels.dim() == 1 else labels.size(1))
+# One graph with masks; or three, one a part, with pairs of nodes; or three lists of graphs.
+TaskData: TypeAlias = Data | Sequence[Data] | Sequence[Sequence[Data]]
+# Pairs drawn for each negative, of which the first is taken that is no edge.
+_DRAWS: Final = 3
 
 
 def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
@@ -173,7 +49,7 @@ def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
 @dataclass(frozen=True)
 class Part:
     """One forward pass: its arguments, the nodes that are scored, their labels, and the number of
-    all nodes that the model sees."""
+    all nodes that the model sees. In other tasks nodes are pairs of nodes, or graphs."""
 
     inputs: tuple[Any, ...]
     nodes: Tensor
@@ -188,7 +64,8 @@ class Task:
     With masks on one graph, all parts see that graph (transductive), unless training is to see
     the training nodes alone (inductive). If ``data.graph`` says which of several graphs each node
     belongs to, a part sees the graphs of its own nodes and no other, each with its number in
-    ``batch``.
+    ``batch``. Three graphs with ``edge_label_index`` are a task on pairs of nodes, and three lists
+    of graphs one on whole graphs, each list a batch.
 
     Attributes:
         train: One part for every step of an epoch, in order.
@@ -208,7 +85,7 @@ class Task:
     @classmethod
     def from_data(
         cls,
-        data: Data,
+        data: TaskData,
         prepare: Prepare,
         device: torch.device,
         *,
@@ -217,11 +94,14 @@ class Task:
         prepare_training: Prepare | None = None,
         inductive: Inductive | None = None,
         batch_size: int | None = None,
+        loss: LossChoice = None,
+        metric: MetricChoice = None,
     ) -> Task:
         """Cut ``data`` into parts, each prepared once.
 
         Args:
-            data: A graph with ``y`` and three masks; ``graph`` [nodes] if it is several.
+            data: A graph with ``y`` and three masks, ``graph`` [nodes] if it is several; or three
+                parts, see :func:`drgcn.fit`.
             prepare: Makes the arguments of the model's ``forward``.
             device: Device of the parts.
             split: Column of masks of several splits.
@@ -231,10 +111,18 @@ class Task:
                 evaluation the whole graph; ``"apart"``: evaluation sees the training nodes and
                 those it looks at. (default: every part sees the whole graph)
             batch_size: Training nodes in each step. (default: all)
+            loss: Name of a loss, or a function.
+            metric: Name of a metric, or a function.
         """
-        data = checked_data(data, split)
+        if not isinstance(data, Data) and (is_links(data) or is_graphs(data)):
+            if any(option is not None for option in (split, inductive, batch_size)):
+                raise InputError(
+                    "Expected neither split, inductive nor batch_size with three parts of data, "
+                    "each of which sees its own; leave them out."
+                )
+            return cls._from_parts(data, prepare, device, graphs_per_step, loss, metric)
+        data, objective = labelled_data(data, split, loss, metric, device)
         nodes = {part: data[f"{part}_mask"].nonzero().flatten() for part in PARTS}
-        objective = objective_for(data.y[torch.cat(list(nodes.values()))])
         prepare_training = prepare_training or prepare
         if data.get("graph") is not None:
             if inductive is not None or batch_size is not None:
@@ -273,6 +161,43 @@ class Task:
         return cls((whole["train"],), whole["val"], whole["test"], objective, batches)
 
     @classmethod
+    def _from_parts(
+        cls,
+        data: Any,
+        prepare: Prepare,
+        device: torch.device,
+        graphs_per_step: int | None,
+        loss: LossChoice,
+        metric: MetricChoice,
+    ) -> Task:
+        labels, objective = part_labels(data, loss, metric, device)
+        parts: list[Any] = list(data)
+        if is_graphs(data):
+            parts = [list(graphs) for graphs in data]
+        elif graphs_per_step is not None:
+            raise InputError("Expected no graphs_per_step with pairs of nodes; leave it out.")
+        size = len(parts[0]) if graphs_per_step is None else graphs_per_step
+        if size < 1:
+            raise InputError(f"Expected at least one graph per step; found {size}.")
+
+        def part(graphs: Any, of_part: Tensor) -> Part:
+            graph = graphs if isinstance(graphs, Data) else Batch.from_data_list(graphs)
+            index = torch.arange(len(of_part), device=device)
+            inputs = _prepared(prepare, graph, device)
+            return Part(inputs, index, of_part.to(device), len(of_part))
+
+        steps = [(parts[0], labels[0])]
+        if is_graphs(data):
+            starts = range(0, len(parts[0]), size)
+            steps = [(parts[0][i : i + size], labels[0][i : i + size]) for i in starts]
+        return cls(
+            tuple(part(graphs, of_step) for graphs, of_step in steps),
+            part(parts[1], labels[1]),
+            part(parts[2], labels[2]),
+            objective,
+        )
+
+    @classmethod
     def _from_graphs(
         cls,
         data: Data,
@@ -299,6 +224,185 @@ class Task:
             part("test", graphs["test"]),
             objective,
         )
+
+
+def is_links(data: Any) -> bool:
+    """Return whether data is three graphs with pairs of nodes, as of PyG's ``RandomLinkSplit``."""
+    return _is_triple(data) and all(isinstance(part, Data) for part in data)
+
+
+def is_graphs(data: Any) -> bool:
+    """Return whether data is three lists or datasets of graphs."""
+    return _is_triple(data) and not any(isinstance(part, Data | str) for part in data)
+
+
+def _is_triple(data: Any) -> bool:
+    return (
+        isinstance(data, tuple | list)
+        and len(data) == 3
+        and all(hasattr(part, "__len__") for part in data)
+    )
+
+
+def graphs_in(data: Any) -> Iterator[Data]:
+    """Yield the graphs of a task's data."""
+    if isinstance(data, Data):
+        yield data
+    else:
+        for part in data:
+            yield from graphs_in(part)
+
+
+def part_labels(
+    data: Any, loss: LossChoice, metric: MetricChoice, device: torch.device | str = "cpu"
+) -> tuple[list[Tensor], Objective]:
+    """Return the labels of three parts with pairs of nodes or graphs, and their objective."""
+    if is_links(data):
+        labels = [_pair_labels(part, name) for part, name in zip(data, PARTS, strict=True)]
+        return labels, objective_for(labels[1], loss, metric, kind="links", device=device)
+    found = [_graph_labels(graphs, name) for graphs, name in zip(data, PARTS, strict=True)]
+    kind = kind_meant(loss, metric, found[0])
+    for labels_, name in zip(found, PARTS, strict=True):
+        check_labels(labels_, f"graphs of the {name} part", kind)
+    labels = [labels_as(labels_, kind) for labels_ in found]
+    return labels, objective_for(torch.cat(labels), loss, metric, kind=kind, device=device)
+
+
+def tested_labels(
+    data: TaskData,
+    split: int | None,
+    loss: LossChoice,
+    metric: MetricChoice,
+) -> tuple[Tensor, Objective]:
+    """Return the labels of the test part, and the objective of a task."""
+    if is_links(data) or is_graphs(data):
+        labels, objective = part_labels(data, loss, metric)
+        return labels[2], objective
+    graph, objective = labelled_data(data, split, loss, metric)
+    return graph.y[graph.test_mask], objective
+
+
+def _graph_labels(graphs: Sequence[Data], name: str) -> Tensor:
+    wrong = next((type(g).__name__ for g in graphs if not isinstance(g, Data)), None)
+    if wrong is not None or not len(graphs):
+        raise InputError(
+            f"Expected the {name} part to be a list of PyG Data; found {wrong or 'none in it'}."
+        )
+    for graph in graphs:
+        check_features(graph)
+    batch = Batch.from_data_list(list(graphs))
+    return labels_of(batch.get("y"), len(graphs), "graph")
+
+
+def _pair_labels(part: Data, name: str) -> Tensor:
+    """Return the labels of pairs ``[pairs, 1]``; of training, with those that are drawn."""
+    check_features(part)
+    pairs, labels = part.get("edge_label_index"), part.get("edge_label")
+    if not isinstance(pairs, Tensor) or pairs.dim() != 2 or len(pairs) != 2:
+        raise InputError(
+            f"Expected edge_label_index [2, pairs] in the {name} part, as RandomLinkSplit makes "
+            f"it; found none. For tasks on graphs, give three lists of them."
+        )
+    labels = torch.ones(pairs.size(1)) if labels is None and name == "train" else labels
+    if not isinstance(labels, Tensor) or labels.shape != pairs.shape[1:] or not len(labels):
+        raise InputError(f"Expected edge_label [pairs] in the {name} part; found another shape.")
+    if not bool(((labels == 0) | (labels == 1)).all()):
+        raise InputError(
+            f"Expected edge_label of the {name} part to hold 1 for edges and 0 for other pairs; "
+            f"found {labels.unique().tolist()[:5]}. Take edge_label off before RandomLinkSplit."
+        )
+    if name == "train" and bool(labels.all()):
+        labels = torch.cat([labels, torch.zeros_like(labels)])
+    return labels.float()[:, None]
+
+
+class LinkPredictor(torch.nn.Module):
+    """An encoder of nodes, and scores of pairs of them.
+
+    The score of a pair is the inner product of its nodes' vectors, or what the encoder's own
+    ``decode(z, edge_label_index)`` returns. Where training pairs are all edges, as many others
+    are drawn anew at every step, uniformly among the pairs that are no training edge.
+
+    Args:
+        encoder: Returns a vector for every node.
+        prepare: Makes the arguments of the encoder from a graph. (default: as in
+            :func:`drgcn.fit`)
+    """
+
+    def __init__(self, encoder: torch.nn.Module, prepare: Prepare | None = None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.prepare_encoder = prepare or default_prepare(encoder)
+        if hasattr(encoder, "penalty"):
+            self.penalty = encoder.penalty
+
+    def prepare(self, data: Data) -> tuple[Any, ...]:
+        """Return the encoder's arguments, the pairs to score, and the training edges as sorted
+        numbers, which are empty where no pairs are to be drawn."""
+        pairs, labels = data.edge_label_index, data.get("edge_label")
+        edges = torch.cat([data.edge_index, pairs], 1)
+        if data.is_undirected():
+            edges = torch.cat([edges, pairs.flip(0)], 1)
+        known = (edges[0] * data.num_nodes + edges[1]).unique()
+        drawn = labels is None or bool((labels == 1).all())
+        return (*self.prepare_encoder(data), pairs, known if drawn else known[:0])
+
+    def forward(self, *arguments: Any) -> Tensor:
+        """Return scores ``[pairs, 1]``; in training those of drawn pairs come last."""
+        *inputs, pairs, known = arguments
+        z = self.encoder(*inputs)
+        if self.training and len(known):
+            pairs = torch.cat([pairs, _pairs_outside(known, z.size(0), pairs.size(1))], 1)
+        if hasattr(self.encoder, "decode"):
+            return self.encoder.decode(z, pairs).reshape(-1, 1)  # type: ignore[operator]
+        return (z[pairs[0]] * z[pairs[1]]).sum(-1, keepdim=True)
+
+    def regularized_parameters(self) -> Any:
+        """Return the parameters under L2: the encoder's choice, or all."""
+        chosen = getattr(self.encoder, "regularized_parameters", self.encoder.parameters)
+        return chosen()
+
+
+def _pairs_outside(known: Tensor, nodes: int, count: int) -> Tensor:
+    """Draw pairs ``[2, count]`` of different nodes that are no known edge.
+
+    Shapes depend on no value: each pair is the first of a few that will do, or the last.
+    """
+    drawn = torch.rand(_DRAWS, 2, count, dtype=torch.float64, device=known.device)
+    pairs = (drawn * nodes).long()
+    numbers = pairs[:, 0] * nodes + pairs[:, 1]
+    place = torch.searchsorted(known, numbers).clamp(max=len(known) - 1)
+    useless = (known[place] == numbers) | (pairs[:, 0] == pairs[:, 1])
+    chosen = pairs[-1]
+    for draw in reversed(range(_DRAWS - 1)):
+        chosen = torch.where(useless[draw], chosen, pairs[draw])
+    return chosen
+
+
+def link_maker(
+    make_encoder: Callable[[], torch.nn.Module], prepare: Prepare | None
+) -> Callable[[], torch.nn.Module]:
+    """Return a function that builds an encoder and puts it into a :class:`LinkPredictor`."""
+
+    def make() -> torch.nn.Module:
+        encoder = make_encoder()
+        return LinkPredictor(encoder, prepare) if isinstance(encoder, torch.nn.Module) else encoder
+
+    return make if callable(make_encoder) else make_encoder
+
+
+def labelled_data(
+    data: Data,
+    split: int | None = None,
+    loss: LossChoice = None,
+    metric: MetricChoice = None,
+    device: torch.device | str = "cpu",
+) -> tuple[Data, Objective]:
+    """Return a checked graph, and the objective of the labels of its parts."""
+    kind = kind_meant(loss, metric, data.get("y") if isinstance(data, Data) else None)
+    data = checked_data(data, split, kind)
+    parts = torch.cat([data.y[data[f"{part}_mask"]] for part in PARTS])
+    return data, objective_for(parts, loss, metric, kind=kind, device=device)
 
 
 def visible(data: Data, part: str, inductive: Inductive) -> Data:

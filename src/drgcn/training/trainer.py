@@ -191,7 +191,9 @@ class Trainer:
         batches = self.task.batches
         train_loss = self.loss_sum / (len(self.task.train) if batches is None else batches.steps)
         val_loss, val_accuracy = self._validate()
-        keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, val_accuracy)
+        higher_is_better = self.task.objective.higher_is_better
+        watched = val_accuracy if higher_is_better else -val_accuracy
+        keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, watched)
         keep = keep & self.active
         self._keep_weights(keep)
         self.best_epoch.copy_(torch.where(keep, self.epoch, self.best_epoch))
