@@ -25,7 +25,7 @@ from drgcn.nn import ASGCN, GCN, spmm
 from drgcn.training import BestValidation
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task
-from drgcn.training.trainer import EpochRunner, Trainer
+from drgcn.training.trainer import EpochRunner, LaneSettings, Trainer
 
 VARIANTS = {
     "plain": {},
@@ -42,8 +42,8 @@ class Measured:
     def __init__(self, make: Callable, task: Task, device: torch.device, seeds: int = 1) -> None:
         stack = ModelStack(make, range(seeds), task.val.inputs, device)
         trainer = Trainer(
-            stack, task, BestValidation(), epochs=10_000, optimizer=torch.optim.Adam, lr=0.01,
-            weight_decay=1e-4,
+            stack, task, BestValidation(), epochs=10_000, optimizer=torch.optim.Adam,
+            lanes=LaneSettings(0.01, 1e-4),
         )  # fmt: skip
         self.device, self.runner, self.best = device, EpochRunner(trainer), float("inf")
         self.run(2 if device.type == "cuda" else 1)  # on CUDA: two epochs, then a recording

@@ -16,7 +16,7 @@ from drgcn.nn.graph import neighborhoods
 from drgcn.reweighting import gate_gradients
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import _Lookup
-from drgcn.training.randomness import LEVELS, dropout_factors
+from drgcn.training.randomness import LEVELS, _factors_at, dropout_factors, levels_of
 
 attention = importlib.import_module("drgcn.nn.gat")
 spmm = importlib.import_module("drgcn.nn.sparse")  # the attribute of that name is the function
@@ -53,6 +53,10 @@ def main():
         scale = LEVELS / (LEVELS - dropped)
         found = hashed_factors(keys, 1003, dropped - LEVELS // 2, scale, dtype)
         assert torch.equal(found, dropout_factors(keys, 1003, 0.6, dtype))
+    levels = levels_of([0.0, 0.5, 0.6, 0.25, 0.9])
+    least, scale = levels - LEVELS // 2, (LEVELS / (LEVELS - levels).double()).float()
+    found = hashed_factors(keys, 1003, least, scale, torch.float32)
+    assert torch.equal(found, _factors_at(keys, levels, 1003, torch.float32))
     dense = torch.rand(NODES, NODES) * (torch.rand(NODES, NODES) < 0.2)
     dense[3] = 0
     dense[4] = torch.rand(NODES)

@@ -14,7 +14,7 @@ from drgcn.nn import GCN
 from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 from drgcn.training.fitting import fingerprint_of
-from drgcn.training.trainer import EpochLoop, Trainer
+from drgcn.training.trainer import EpochLoop, LaneSettings, Trainer
 
 from .graphs import FEATURES, several
 
@@ -89,6 +89,7 @@ def test_checkpoints_of_other_seeds_are_not_mistaken(tmp_path):
     class Stub:
         def __init__(self, seeds):
             self.stack = type("Stack", (), {"seeds": seeds})
+            self.lanes = [LaneSettings()] * len(seeds)
 
     loop = EpochLoop(1, 1, 1, checkpoint=tmp_path / "c")
     assert loop._path(Stub((0, 1, 5))) != loop._path(Stub((0, 2, 5)))

@@ -28,7 +28,7 @@ from drgcn.sampling.layers import lookup
 from drgcn.streams import random_uniform
 from drgcn.training import StepwiseDecay, fit, load_fit
 from drgcn.training.cuda_graph import Recorded
-from drgcn.training.randomness import dropout_factors
+from drgcn.training.randomness import _factors_at, dropout_factors, levels_of
 
 from .test_links import encoder
 from .test_links import split as links
@@ -418,3 +418,33 @@ def test_functions_are_watched_as_on_cpu(data, metric):
     make = partial(GCN, data.num_features, 8, 4)
     here, there = (fit(make, data, range(3), device=d, **options) for d in ("cpu", "cuda"))
     assert there.val_accuracy == pytest.approx(here.val_accuracy, abs=0.03)
+
+
+@pytest.mark.parametrize("network", ["ours", "of PyG"])
+def test_a_grid_in_one_pass_follows_its_settings_alone(data, network, caplog):
+    def make():
+        if network == "ours":
+            return GCN(data.num_features, 8, 4, dropout=0.5, reweight="dr")
+        return models.GCN(data.num_features, 8, num_layers=2, out_channels=4, dropout=0.5)
+
+    grid = {
+        "lr": [0.005, 0.02],
+        "weight_decay": [0.0, 5e-3],
+        "dropout": [0.2, 0.5],
+        "label_smoothing": [0.0, 0.1],
+    }
+    found = fit(make, data, range(2), epochs=30, device="cuda", grid=grid)
+    assert len(found.seeds) == 32
+    assert "CUDA graph" not in caplog.text
+    for settings in found.settings[::10]:
+        here = fit(make, data, range(2), epochs=30, grid=[settings])
+        there = found.where(**settings)
+        for a, b in zip(here.curves["train_loss"], there.curves["train_loss"], strict=True):
+            torch.testing.assert_close(a[:10], b[:10], rtol=5e-3, atol=5e-3)
+
+
+def test_rates_of_dropout_per_lane_are_those_on_cpu():
+    keys, levels = torch.arange(5) * 7, levels_of([0.0, 0.1, 0.5, 0.75, 0.99])
+    for dtype in (torch.float32, torch.float64):
+        here = _factors_at(keys, levels, 10_003, dtype)
+        assert torch.equal(_factors_at(keys.cuda(), levels.cuda(), 10_003, dtype).cpu(), here)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,7 +29,8 @@ from drgcn.training.inputs import (
     try_model,
 )
 from drgcn.training.objectives import LossChoice, MetricChoice
-from drgcn.training.result import FitResult
+from drgcn.training.randomness import SeededRandomness
+from drgcn.training.result import LANE_SETTINGS, FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
 from drgcn.training.stopping import BestValidation, StoppingRule
 from drgcn.training.task import (
@@ -42,6 +45,7 @@ from drgcn.training.task import (
 from drgcn.training.trainer import (
     CURVES,
     EpochLoop,
+    LaneSettings,
     Progress,
     Schedule,
     Trainer,
@@ -66,10 +70,11 @@ _log = logging.getLogger(__name__)
 
 
 def fit(
-    make_model: Callable[[], torch.nn.Module],
+    make_model: Callable[..., torch.nn.Module],
     data: TaskData,
     seeds: Iterable[int],
     *,
+    grid: Grid | None = None,
     loss: LossChoice = None,
     metric: MetricChoice = None,
     epochs: int = 800,
@@ -111,6 +116,11 @@ def fit(
             edges are drawn at every step if there are none. Three lists of graphs, to train,
             validate and test, are a task on graphs with a ``y`` each; the model takes ``batch``.
         seeds: The seeds, from 0.
+        grid: Settings to train all seeds with: lists of values by name, of which all combinations
+            are taken, or a list of settings. ``lr``, ``weight_decay``, ``dropout`` (in place of
+            all rates of the model but zero) and ``label_smoothing`` are trained in one pass on
+            CUDA; ``split`` and anything else, which is handed to ``make_model`` by name, in
+            passes of their own.
         loss: ``"cross_entropy"`` for classes; ``"bce"`` for zeros and ones; ``"mse"``, ``"mae"``
             or ``"huber"`` for a regression, also of whole numbers; or a function of scores
             ``[nodes, outputs]`` and labels, such as ``partial(F.cross_entropy,
@@ -152,8 +162,132 @@ def fit(
     seeds = checked_seeds(seeds)
     device = checked_device(device)
     expect_elementwise(optimizer, lr)
-    rates = None if schedule is None else learning_rates(schedule, lr, epochs)
-    chosen_rule = rule or BestValidation()
+    if schedule is not None:
+        learning_rates(schedule, lr, epochs)  # one that cannot be used is refused before any work
+    usual = LaneSettings(lr, weight_decay)
+    passes = passes_of(grid, usual, split)
+    training = _Training(
+        loss=loss,
+        metric=metric,
+        epochs=epochs,
+        rule=rule or BestValidation(),
+        optimizer=optimizer,
+        schedule=schedule,
+        prepare=prepare,
+        graphs_per_step=graphs_per_step,
+        inductive=inductive,
+        batch_size=batch_size,
+        device=device,
+        seeds_at_once=seeds_at_once,
+    )
+    loop = EpochLoop(
+        epochs,
+        0,
+        len(seeds) * sum(len(one.settings) for one in passes),
+        progress=progress,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        usual=usual,
+    )
+    results = []
+    for waiting, one in zip(reversed(range(len(passes))), passes, strict=True):
+        make = functools.partial(make_model, **one.arguments) if one.arguments else make_model
+        results.append(_run_pass(make, data, seeds, one, training, loop, waiting))
+    return FitResult.concatenate(results)
+
+
+# Lists of values by name, or a list of settings.
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class GridPass:
+    """Settings of a grid whose networks have the same shapes and the same parts.
+
+    Attributes:
+        arguments: Arguments of the function that makes the model.
+        split: Column of masks.
+        settings: What each lane is trained with, and what of it the grid says.
+    """
+
+    arguments: dict[str, Any]
+    split: int | None
+    settings: list[tuple[LaneSettings, dict[str, Any]]]
+
+
+def passes_of(grid: Grid | None, usual: LaneSettings, split: int | None) -> list[GridPass]:
+    """Cut a grid into passes."""
+    if grid is None:
+        return [GridPass({}, split, [(usual, {})])]
+    if isinstance(grid, Mapping):
+        wrong = [n for n, v in grid.items() if isinstance(v, str) or not isinstance(v, Sequence)]
+        if wrong:
+            raise InputError(
+                f"Expected a list of values for {wrong[0]}; found {grid[wrong[0]]!r}."
+            )
+        chosen = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    else:
+        chosen = [dict(settings) for settings in grid]
+    if not grid or any(chosen.count(settings) > 1 for settings in chosen):
+        raise InputError(f"Expected different settings in the grid, at least one; found {grid}.")
+    passes: list[GridPass] = []
+    for settings in chosen:
+        own = {n: v for n, v in settings.items() if n in LANE_SETTINGS and n != "split"}
+        lane = replace(usual, **own)
+        _check_lane(lane)
+        arguments = {n: v for n, v in settings.items() if n not in LANE_SETTINGS}
+        column = settings.get("split", split)
+        found = [p for p in passes if (p.arguments, p.split) == (arguments, column)]
+        if not found:
+            passes.append(GridPass(arguments, column, []))
+        (found or passes)[-1].settings.append((lane, settings))
+    return passes
+
+
+def _check_lane(lane: LaneSettings) -> None:
+    _check_numbers(1, lane.lr, lane.weight_decay, None)
+    for name, value in (("dropout", lane.dropout), ("label_smoothing", lane.label_smoothing)):
+        if value is not None and not 0 <= value < 1:
+            raise InputError(f"Expected {name} from 0 to below 1 in the grid; found {value}.")
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Arguments of :func:`fit` that all passes share."""
+
+    loss: LossChoice
+    metric: MetricChoice
+    epochs: int
+    rule: StoppingRule
+    optimizer: MakeOptimizer
+    schedule: Schedule | None
+    prepare: Prepare | None
+    graphs_per_step: int | None
+    inductive: Inductive | None
+    batch_size: int | None
+    device: torch.device
+    seeds_at_once: int | None
+
+    def settings(self, usual: LaneSettings) -> tuple[Any, ...]:
+        """Return all that a checkpoint depends on, beside data, model and settings of lanes."""
+        rates: tuple[float, ...] = ()
+        if self.schedule is not None:
+            rates = tuple(learning_rates(self.schedule, usual.lr, self.epochs).tolist())
+        training = (self.epochs, self.rule, name_of(self.optimizer), usual.lr, usual.weight_decay)
+        return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size)
+
+
+def _run_pass(
+    make_model: Callable[[], torch.nn.Module],
+    data: TaskData,
+    seeds: tuple[int, ...],
+    grid_pass: GridPass,
+    training: _Training,
+    loop: EpochLoop,
+    waiting: int,
+) -> FitResult:
+    """Train all seeds with all settings of a pass; ``waiting`` others are to come."""
+    device, prepare = training.device, training.prepare
     if is_links(data):
         make_model, prepare = link_maker(make_model, prepare), None
     model = new_model(make_model)
@@ -162,64 +296,102 @@ def fit(
         data,
         prepare,
         device,
-        split=split,
-        graphs_per_step=graphs_per_step,
-        prepare_training=_training_prepare(model, batch_size),
-        inductive=inductive,
-        batch_size=batch_size,
-        loss=loss,
-        metric=metric,
+        split=grid_pass.split,
+        graphs_per_step=training.graphs_per_step,
+        prepare_training=_training_prepare(model, training.batch_size),
+        inductive=training.inductive,
+        batch_size=training.batch_size,
+        loss=training.loss,
+        metric=training.metric,
     )
     what = "pairs" if is_links(data) else "graphs" if is_graphs(data) else "nodes"
     outputs = try_model(model, task.val.inputs, task.val.size, device, what)
     task.objective.expect_outputs(outputs)
     judged = task.objective.expect_defined(outputs, val=task.val.labels, test=task.test.labels)
     _expect_no_caches(model, task)
+    lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
+    _expect_settings_matter(model, task, training, [lane for lane, _ in grid_pass.settings])
+    running = Running()
     if task.batches is None:
-        running = choose_way(make_model, task.val.inputs, device, tracing=epochs >= _WORTH_TRACING)
-    else:
-        running = Running()
+        tracing = training.epochs >= _WORTH_TRACING
+        running = choose_way(make_model, task.val.inputs, device, tracing=tracing)
     if running.reason:
-        _log.warning(
-            "%s is not trained in the fastest way: %s", type(model).__name__, running.reason
-        )
+        name = type(model).__name__
+        _log.warning("%s is not trained in the fastest way: %s", name, running.reason)
 
-    def make_trainer(block: tuple[int, ...]) -> Trainer:
+    def make_trainer(block: Sequence[Lane]) -> Trainer:
+        seeds = [lane.seed for lane in block]
+        rates = [lane.trained.dropout for lane in block if lane.trained.dropout is not None]
+        inputs = task.val.inputs
         return Trainer(
-            ModelStack(make_model, block, task.val.inputs, device, running),
+            ModelStack(make_model, seeds, inputs, device, running, rates or None),
             task,
-            chosen_rule,
-            epochs=epochs,
-            optimizer=optimizer,
-            lr=lr,
-            weight_decay=weight_decay,
-            rates=rates,
+            training.rule,
+            epochs=training.epochs,
+            optimizer=training.optimizer,
+            lanes=[lane.trained for lane in block],
+            schedule=training.schedule,
         )
 
-    if device.type == "cuda" and seeds_at_once is None:
-        seeds_at_once = seeds_that_fit(make_trainer, seeds, device)
-    lanes = CPU_LANES if running.way == "stacked" else 1
-    blocks = seed_blocks(seeds, device, seeds_at_once, lanes)
-    scheduled = () if rates is None else tuple(rates.tolist())
-    training = (epochs, chosen_rule, name_of(optimizer), lr, weight_decay, scheduled)
-    chosen = () if loss is None and metric is None else (judged,)
-    settings = (*training, split, graphs_per_step, inductive, batch_size, *chosen)
-    fingerprint = "" if checkpoint is None else fingerprint_of(settings, data, make_model)
-    loop = EpochLoop(
-        epochs,
-        len(blocks),
-        len(seeds),
-        progress=progress,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        fingerprint=fingerprint,
-    )
+    at_once = training.seeds_at_once
+    if device.type == "cuda" and at_once is None:
+        at_once = seeds_that_fit(make_trainer, lanes, device)
+    blocks = lane_blocks(lanes, device, at_once, CPU_LANES if running.way == "stacked" else 1)
+    if loop.checkpoint is not None:
+        chosen = () if training.loss is None and training.metric is None else (judged,)
+        settings = (*training.settings(loop.usual), grid_pass.split, *chosen)
+        loop.fingerprint = fingerprint_of(settings, data, make_model)
+    loop.blocks = loop.finished + len(blocks) + waiting
+    asked = {lane.key for lane in lanes}
     results = []
     for block in blocks:
         trainer = make_trainer(block)
         seconds = loop.run(trainer)
-        results.append(_test(trainer, seconds, seeds))
-    return replace(FitResult.concatenate(results).select(seeds), prepare=prepare)
+        results.append(_test(trainer, seconds, block, asked))
+    found = FitResult.concatenate(results)
+    at = {lane.key: place for place, lane in enumerate(lane for block in blocks for lane in block)}
+    return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepare)
+
+
+class Lane(NamedTuple):
+    """One network of a pass: its seed, what it is trained with, and what of that a grid says."""
+
+    seed: int
+    trained: LaneSettings
+    chosen: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Seed and setting, which no other network of the call shares."""
+        return self.seed, repr(self.chosen)
+
+
+def _expect_settings_matter(
+    model: torch.nn.Module, task: Task, training: _Training, lanes: list[LaneSettings]
+) -> None:
+    """Refuse settings of a grid that would change nothing, or that not all lanes have."""
+    given = [lane.dropout is not None for lane in lanes]
+    if any(given) and not all(given):
+        raise InputError("Expected dropout in all settings of a grid, or in none.")
+    if any(given):
+        randomness = SeededRandomness(torch.zeros((), dtype=torch.int64, device=training.device))
+        part = task.train[0]
+        trial = copy.deepcopy(model).train().to(training.device)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), randomness:
+            trial(*(part.inputs if task.batches is None else task.val.inputs))
+        if not randomness.calls:
+            raise InputError(
+                f"Expected a model with dropout for a grid of rates; {type(model).__name__} drops "
+                f"nothing. Build it with any rate above zero, which the grid then replaces."
+            )
+    smoothed = any(lane.label_smoothing for lane in lanes)
+    if smoothed and (
+        task.objective.kind != "classes" or training.loss not in (None, "cross_entropy")
+    ):
+        raise InputError(
+            "Expected label smoothing with classes and the usual cross-entropy; found another "
+            "loss. Leave it out of the grid, or build it into the loss."
+        )
 
 
 def _check_numbers(epochs: int, lr: float, weight_decay: float, seeds_at_once: int | None) -> None:
@@ -256,8 +428,8 @@ def _expect_no_caches(model: torch.nn.Module, task: Task) -> None:
 
 
 def seeds_that_fit(
-    make_trainer: Callable[[tuple[int, ...]], Trainer],
-    seeds: tuple[int, ...],
+    make_trainer: Callable[[Sequence[Any]], Trainer],
+    seeds: Sequence[Any],
     device: torch.device,
 ) -> int:
     """Number of seeds that can be trained at once in the free memory of a CUDA device.
@@ -282,8 +454,8 @@ def seeds_that_fit(
 
 
 def _peak(
-    make_trainer: Callable[[tuple[int, ...]], Trainer],
-    seeds: tuple[int, ...],
+    make_trainer: Callable[[Sequence[Any]], Trainer],
+    seeds: Sequence[Any],
     device: torch.device,
 ) -> int:
     before = torch.cuda.memory_allocated(device)
@@ -320,6 +492,23 @@ def seed_blocks(
     return [seeds[start:end] for start, end in pairwise(ends)]
 
 
+def lane_blocks(
+    lanes: Sequence[Lane], device: torch.device, at_once: int | None, width: int
+) -> list[list[Lane]]:
+    """Group lanes into blocks like their seeds; on CPU all of a block have the same settings."""
+    if device.type != "cpu":
+        blocks = seed_blocks(tuple(range(len(lanes))), device, at_once)
+        return [[lanes[place] for place in block] for block in blocks]
+    alike: dict[str, list[Lane]] = {}
+    for lane in lanes:
+        alike.setdefault(repr(lane.chosen), []).append(lane)
+    return [
+        [group[0]._replace(seed=seed) for seed in block]
+        for group in alike.values()
+        for block in seed_blocks(tuple(lane.seed for lane in group), device, None, width)
+    ]
+
+
 def fingerprint_of(
     settings: tuple[Any, ...], data: TaskData, make_model: Callable[[], torch.nn.Module]
 ) -> str:
@@ -346,32 +535,40 @@ def _is_plain(value: Any) -> bool:
 
 
 @torch.no_grad()
-def _test(trainer: Trainer, seconds: float, asked: tuple[int, ...]) -> FitResult:
-    """Score every seed on the test nodes, once, with the weights that its rule kept."""
+def _test(
+    trainer: Trainer, seconds: float, block: Sequence[Lane], asked: set[tuple[int, str]]
+) -> FitResult:
+    """Score every lane on the test nodes, once, with the weights that its rule kept.
+
+    Lanes that were not asked for only fill a block. One that diverged is an error; in a grid,
+    where others go on, its scores are NaN.
+    """
     stack, test, objective = trainer.stack, trainer.task.test, trainer.task.objective
     lanes = torch.arange(len(stack.seeds), device=test.nodes.device)
     kept_loss = trainer.curve("val_loss")[trainer.best_epoch - 1, lanes]
     lost = (trainer.best_epoch == 0) | ~kept_loss.isfinite()
-    diverged = {stack.seeds[i] for i in lost.nonzero().flatten().tolist()}
-    if diverged & set(asked):  # lanes that only fill a block do not count
+    diverged = [block[i] for i in lost.nonzero().flatten().tolist() if block[i].key in asked]
+    if diverged and not block[0].chosen:
         raise DrgcnError(
-            f"Training diverged for seeds {sorted(diverged & set(asked))}: "
+            f"Training diverged for seeds {sorted(lane.seed for lane in diverged)}: "
             f"the kept epoch has no finite validation loss. Lower the learning rate, or scale "
             f"the features (normalize='standard')."
         )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
     test_accuracy = objective.score(stack(test.inputs)[:, test.nodes], test.labels)
+    val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     return FitResult(
         seeds=stack.seeds,
         best_epoch=trainer.best_epoch.tolist(),
         epochs_run=trainer.last_epoch.tolist(),
-        val_accuracy=trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes].tolist(),
-        test_accuracy=test_accuracy.tolist(),
+        val_accuracy=val_accuracy.where(~lost, torch.nan).tolist(),
+        test_accuracy=test_accuracy.where(~lost, torch.nan).tolist(),
         curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,
         higher_is_better=objective.higher_is_better,
         kind=objective.kind,
+        settings=[lane.chosen for lane in block],
     )

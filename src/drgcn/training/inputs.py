@@ -56,6 +56,11 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
     data = copy.copy(data)
     check_features(data)
     data.y = labels_of(data.get("y"), int(data.num_nodes or 0), "node")
+    dims = {getattr(data.get(f"{part}_mask"), "ndim", 1) for part in PARTS}
+    if split is not None and dims == {1}:
+        raise InputError(
+            f"Expected masks [nodes, splits] for split={split}; found masks of one split."
+        )
     columns = {part: _mask(data, part, split) for part in PARTS}
     for part, mask in columns.items():
         data[f"{part}_mask"] = mask

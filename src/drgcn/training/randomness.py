@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.streams import call_key, random_16bit, random_uniform
 
 LEVELS: Final = 1 << 16
@@ -36,7 +36,12 @@ def dropout_factors(key: Tensor, count: int, p: float, dtype: torch.dtype) -> Te
     return _factors(key, count, round(p * LEVELS), dtype)
 
 
-# An operation of its own, so that programs that are recorded hold it as one.
+def levels_of(rates: Sequence[float]) -> Tensor:
+    """Return rates of dropout as :class:`SeededRandomness` takes them, in steps of 1 / 65536."""
+    return torch.tensor([round(rate * LEVELS) for rate in rates])
+
+
+# Operations of their own, so that programs that are recorded hold them as one.
 @torch.library.custom_op("drgcn::dropout_factors", mutates_args=())
 def _factors(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tensor:
     scale = LEVELS / max(LEVELS - dropped, 1)
@@ -56,6 +61,30 @@ def _(info: Any, in_dims: tuple[int | None, ...], key: Tensor, *rest: Any) -> tu
     return _factors(key.movedim(in_dims[0] or 0, 0), *rest), 0
 
 
+@torch.library.custom_op("drgcn::dropout_factors_at", mutates_args=())
+def _factors_at(key: Tensor, level: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """The same for a rate per key, ``level / 65536``."""
+    scale = (LEVELS / (LEVELS - level).clamp(min=1).double()).to(dtype)
+    if key.is_cuda and _hashed_factors is not None:
+        return _hashed_factors(key, count, level - LEVELS // 2, scale, dtype)
+    keep = random_16bit(key, count) >= (level - LEVELS // 2)[..., None]
+    return keep.to(dtype) * scale[..., None]
+
+
+@_factors_at.register_fake
+def _(key: Tensor, level: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    return key.new_empty((*key.shape, count), dtype=dtype)
+
+
+@_factors_at.register_vmap
+def _(
+    info: Any, in_dims: tuple[int | None, ...], key: Tensor, level: Tensor, *rest: Any
+) -> tuple[Tensor, int]:
+    key = with_lanes(key, in_dims[0], info.batch_size)
+    level = with_lanes(level, in_dims[1], info.batch_size)
+    return _factors_at(key, level, *rest), 0
+
+
 class SeededRandomness(TorchFunctionMode):
     """Context in which ``F.dropout``, ``nn.Dropout`` and ``torch.rand`` draw from a key's hash.
 
@@ -64,11 +93,13 @@ class SeededRandomness(TorchFunctionMode):
 
     Args:
         key: 64-bit integer tensor; under :func:`torch.vmap`, one per lane.
+        level: Rate that takes the place of all rates of dropout but zero, see :func:`levels_of`.
+            (default: rates are the model's own)
     """
 
-    def __init__(self, key: Tensor) -> None:
+    def __init__(self, key: Tensor, level: Tensor | None = None) -> None:
         super().__init__()
-        self.key = key
+        self.key, self.level = key, level
         self.calls = 0
 
     def __torch_function__(
@@ -93,7 +124,11 @@ class SeededRandomness(TorchFunctionMode):
     ) -> Tensor:
         if not training or p == 0:
             return input
-        factor = dropout_factors(self._next(), input.numel(), p, input.dtype).view(input.shape)
+        if self.level is None:
+            factor = dropout_factors(self._next(), input.numel(), p, input.dtype)
+        else:
+            factor = _factors_at(self._next(), self.level, input.numel(), input.dtype)
+        factor = factor.view(input.shape)
         return input.mul_(factor) if inplace else input * factor
 
     def _rand(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -24,8 +25,17 @@ from drgcn.stats import Summary
 from drgcn.training.inputs import Kind, Prepare, default_prepare, new_model
 from drgcn.training.task import link_maker
 
+# Settings of a grid that are not arguments of the function that makes the model.
+LANE_SETTINGS: Final = ("lr", "weight_decay", "dropout", "label_smoothing", "split")
 # Fields of a result that have one entry a seed, curves aside.
-_PER_SEED: Final = ("best_epoch", "epochs_run", "val_accuracy", "test_accuracy", "models")
+_PER_SEED: Final = (
+    "best_epoch",
+    "epochs_run",
+    "val_accuracy",
+    "test_accuracy",
+    "settings",
+    "models",
+)
 _NUMBERS: Final = ("seeds", "seconds", "metric", *_PER_SEED[:-1])
 _KINDS: Final = {"accuracy": "classes", "micro-F1": "labels"}
 _FACTS, _TENSORS = "result.json", "tensors.safetensors"
@@ -73,6 +83,7 @@ class FitResult:
         kind: Meaning of the models' outputs: ``"classes"``, ``"labels"``, ``"values"`` or
             ``"links"``.
         prepare: Makes the arguments of the models from a graph.
+        settings: What a grid says of each entry; empty dictionaries without a grid.
     """
 
     seeds: tuple[int, ...]
@@ -87,25 +98,72 @@ class FitResult:
     higher_is_better: bool = True
     kind: Kind = "classes"
     prepare: Prepare | None = field(default=None, repr=False, compare=False)
+    settings: list[dict[str, Any]] = field(default_factory=list)
 
     def select(self, seeds: Sequence[int]) -> FitResult:
-        """Return the results of some of the seeds."""
-        places = [self.seeds.index(seed) for seed in seeds]
+        """Return the results of some of the seeds, in that order, with all of their settings."""
+        return self.take([i for seed in seeds for i, own in enumerate(self.seeds) if own == seed])
+
+    def where(self, **settings: Any) -> FitResult:
+        """Return the results of a grid with these settings."""
+        places = [i for i, own in enumerate(self.settings) if settings.items() <= own.items()]
+        if not places:
+            raise InputError(f"Expected settings of the grid; found {settings}, which it has not.")
+        return self.take(places)
+
+    def take(self, places: Sequence[int]) -> FitResult:
+        """Return the results at some places."""
         chosen = {name: [getattr(self, name)[i] for i in places] for name in _PER_SEED}
         curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
-        return replace(self, seeds=tuple(seeds), curves=curves, **chosen)  # type: ignore[arg-type]
+        seeds = tuple(self.seeds[i] for i in places)
+        return replace(self, seeds=seeds, curves=curves, **chosen)  # type: ignore[arg-type]
 
     def best(self) -> FitResult:
-        """Return the result of the seed with the best validation accuracy, the first of equals.
-        Test nodes have no say."""
-        sign = 1 if self.higher_is_better else -1
-        place = max(range(len(self.seeds)), key=lambda i: sign * self.val_accuracy[i])
-        return self.select([self.seeds[place]])
+        """Return the result of the one network with the best validation accuracy, the first of
+        equals. Test nodes have no say."""
+        return self.take([max(range(len(self.seeds)), key=lambda i: self._worth([i]))])
 
-    def summary(self) -> str:
-        """Return a table in Markdown: means, standard deviations and extremes over seeds."""
+    def best_setting(self) -> FitResult:
+        """Return the results of all seeds with the setting of a grid that has the best mean
+        validation accuracy, the first of equals. Test nodes have no say."""
+        return self.take(max(self._groups(None).values(), key=self._worth))
+
+    def _worth(self, places: Sequence[int]) -> float:
+        """Mean validation accuracy, so that more is better; networks that diverged are worst."""
+        mean = sum(self.val_accuracy[i] for i in places) / len(places)
+        return -math.inf if math.isnan(mean) else mean if self.higher_is_better else -mean
+
+    def _groups(self, by: Sequence[str] | None) -> dict[str, list[int]]:
+        """Return the places of each setting, or of each combination of some of its names."""
+        groups: dict[str, list[int]] = {}
+        for place, own in enumerate(self.settings):
+            shown = own if by is None else {name: own[name] for name in by}
+            words = ", ".join(f"{name}={value}" for name, value in shown.items())
+            groups.setdefault(words, []).append(place)
+        return groups
+
+    def summary(self, by: Sequence[str] | None = None) -> str:
+        """Return a table in Markdown: means, standard deviations and extremes over seeds.
+
+        Args:
+            by: Of a grid, the names of settings to group by. (default: all)
+        """
         percent = self.metric in ("accuracy", "micro-F1", "macro-F1")
         unit, scale, digits = ("%", 100, 2) if percent else ("", 1, 4)
+        if any(self.settings):
+            unknown = [name for name in by or () if any(name not in s for s in self.settings)]
+            if unknown:
+                raise InputError(f"Expected names of the grid; found {unknown[0]!r}.")
+            lines = []
+            groups = self._groups(by)
+            for name in sorted(groups, key=lambda name: -self._worth(groups[name])):
+                scores = [
+                    Summary.of([scale * values[i] for i in groups[name]]).words(digits)
+                    for values in (self.val_accuracy, self.test_accuracy)
+                ]
+                lines.append((name, *scores, str(len(groups[name]))))
+            heads = ("setting", f"validation {self.metric} {unit}", f"test {unit}", "networks")
+            return Table([head.strip() for head in heads], lines, left=1).markdown()
         rows: list[tuple[str, Sequence[float], int]] = [
             (f"test {self.metric} {unit}", [scale * v for v in self.test_accuracy], digits),
             (f"validation {self.metric} {unit}", [scale * v for v in self.val_accuracy], digits),
@@ -144,11 +202,11 @@ class FitResult:
         :func:`load_fit` reads them. The folder appears whole or not at all.
         """
         tensors = {}
-        for place, (seed, model) in enumerate(zip(self.seeds, self.models, strict=True)):
+        for place, model in enumerate(self.models):
             for name, value in model.state_dict().items():
-                tensors[f"weights/{seed}/{name}"] = value.cpu().clone().contiguous()
+                tensors[f"weights/{place}/{name}"] = value.cpu().clone().contiguous()
             for name, curves in self.curves.items():
-                tensors[f"curves/{seed}/{name}"] = curves[place].cpu().clone().contiguous()
+                tensors[f"curves/{place}/{name}"] = curves[place].cpu().clone().contiguous()
         facts = {name: getattr(self, name) for name in (*_NUMBERS, "higher_is_better", "kind")}
         facts |= {"layout": _LAYOUT, "model": repr(self.models[0])}
         with whole_folder(folder) as partial:
@@ -178,7 +236,7 @@ class FitResult:
 
 def load_fit(
     folder: Path | str,
-    make_model: Callable[[], torch.nn.Module],
+    make_model: Callable[..., torch.nn.Module],
     *,
     prepare: Prepare | None = None,
 ) -> FitResult:
@@ -203,9 +261,10 @@ def load_fit(
     if facts.get("kind") == "links":
         make_model, prepare = link_maker(make_model, prepare), None
     models = []
-    for seed in facts["seeds"]:
-        model = new_model(make_model)
-        start = f"weights/{seed}/"
+    for place, settings in enumerate(facts["settings"]):
+        named = {name: v for name, v in settings.items() if name not in LANE_SETTINGS}
+        model = new_model(functools.partial(make_model, **named) if named else make_model)
+        start = f"weights/{place}/"
         state = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
         try:
             model.load_state_dict(state)
@@ -217,7 +276,8 @@ def load_fit(
             ) from None
         models.append(model.eval())
     names = {name.rsplit("/", 1)[1] for name in tensors if name.startswith("curves/")}
-    curves = {n: [tensors[f"curves/{seed}/{n}"] for seed in facts["seeds"]] for n in sorted(names)}
+    places = range(len(models))
+    curves = {n: [tensors[f"curves/{place}/{n}"] for place in places] for n in sorted(names)}
     numbers: dict[str, Any] = {name: facts[name] for name in _NUMBERS} | {
         "seeds": tuple(facts["seeds"]),
         # Results of the first versions have neither, and one metric for each kind.

@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from drgcn.errors import InputError
 from drgcn.streams import stream_key
-from drgcn.training.randomness import SeededRandomness
+from drgcn.training.randomness import SeededRandomness, levels_of
 from drgcn.training.tracing import Pass, record
 
 
@@ -48,6 +48,8 @@ class ModelStack:
         inputs: Arguments of the models; lazy parameters take their shapes from them.
         device: Device that they run on.
         running: The way in which they are run. (default: as one by ``torch.vmap``)
+        dropout: Rates of dropout, one for each seed, in place of all rates of the models but zero.
+            (default: their own)
     """
 
     def __init__(
@@ -57,10 +59,12 @@ class ModelStack:
         inputs: tuple[Any, ...],
         device: torch.device,
         running: Running | None = None,
+        dropout: Sequence[float] | None = None,
     ) -> None:
         models = _build_all(make_model, seeds, inputs, device)
         self.seeds, self.device = tuple(seeds), device
         self.running = running or Running()
+        self.levels = None if dropout is None else levels_of(dropout).to(device)
         # Functional calls change a module's buffers, and some layers keep what they computed:
         # the models that are handed out are copies of one that was never called.
         self.template, self.uncalled = (copy.deepcopy(models[0]) for _ in range(2))
@@ -79,7 +83,7 @@ class ModelStack:
             case "traced":
                 return self._by_program(inputs, keys)
             case "stacked":
-                return self._as_one(self.parameters, self.buffers, inputs, keys)
+                return self._as_one(self.parameters, self.buffers, inputs, keys, self.levels)
             case "looped":
                 return self._one_by_one(inputs, keys)
 
@@ -89,17 +93,24 @@ class ModelStack:
         buffers: dict[str, Tensor],
         inputs: tuple[Any, ...],
         keys: Tensor | None,
+        levels: Tensor | None,
     ) -> Tensor:
         if keys is None:
             return torch.vmap(lambda p, b: self._forward(p, b, inputs))(parameters, buffers)
         # Randomness other than dropout and torch.rand (AlphaDropout, say) differs between seeds,
         # but comes from torch's generator and so depends on which seeds run together.
 
-        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor) -> Tensor:
-            with SeededRandomness(key):
+        def run(
+            parameters: dict[str, Tensor],
+            buffers: dict[str, Tensor],
+            key: Tensor,
+            level: Tensor | None = None,
+        ) -> Tensor:
+            with SeededRandomness(key, level):
                 return self._forward(parameters, buffers, inputs)
 
-        return torch.vmap(run, randomness="different")(parameters, buffers, keys)
+        drawn = (keys,) if levels is None else (keys, levels)
+        return torch.vmap(run, randomness="different")(parameters, buffers, *drawn)
 
     def _one_by_one(self, inputs: tuple[Any, ...], keys: Tensor | None) -> Tensor:
         """Run one model after the other; all of their random numbers come from their keys."""
@@ -107,7 +118,8 @@ class ModelStack:
         for lane, seed in enumerate(self.seeds):
             key = stream_key(seed, "evaluation") if keys is None else int(keys[lane])
             with _generators_from(key, self.device):
-                outputs.append(self._lane(lane, self.parameters, self.buffers, inputs, keys))
+                state = (self.parameters, self.buffers)
+                outputs.append(self._lane(lane, *state, inputs, keys, self.levels))
         return torch.stack(outputs)
 
     def _lane(
@@ -117,27 +129,29 @@ class ModelStack:
         buffers: dict[str, Tensor],
         inputs: tuple[Any, ...],
         keys: Tensor | None,
+        levels: Tensor | None,
     ) -> Tensor:
         # Views: a batch norm that updates its statistics updates those of its lane.
         parameters, buffers = ({n: v[lane] for n, v in d.items()} for d in (parameters, buffers))
         if keys is None:
             return self._forward(parameters, buffers, inputs)
-        with SeededRandomness(keys[lane]):
+        with SeededRandomness(keys[lane], None if levels is None else levels[lane]):
             return self._forward(parameters, buffers, inputs)
 
     def _by_program(self, inputs: tuple[Any, ...], keys: Tensor | None) -> Tensor:
         """Run a program, recorded at the first call with these arguments and in this mode."""
         constants, programs = self.running.constants, self.running.programs
         changing = {name: v for name, v in self.buffers.items() if name not in constants}
-        given = torch.empty(0, device=self.device) if keys is None else keys
-        place = (id(inputs), keys is None, len(self.seeds))
+        drawn = [value for value in (keys, self.levels) if value is not None and keys is not None]
+        given = torch.stack(drawn) if drawn else torch.empty(0, device=self.device)
+        place = (id(inputs), len(drawn), len(self.seeds))
         if place not in programs:
 
             def run(parameters: Any, buffers: Any, given: Tensor) -> Tensor:
-                keys = given if given.numel() else None
+                keys, levels = (*given.unbind(), None, None)[:2] if drawn else (None, None)
                 if len(self.seeds) > 1:
-                    return self._as_one(parameters, buffers, inputs, keys)
-                return self._lane(0, parameters, buffers, inputs, keys)[None]
+                    return self._as_one(parameters, buffers, inputs, keys, levels)
+                return self._lane(0, parameters, buffers, inputs, keys, levels)[None]
 
             programs[place] = (inputs, record(run, self.parameters, changing, given))
         return programs[place][1](self.parameters, changing, given)
@@ -151,19 +165,27 @@ class ModelStack:
         view = _Method(self.template, "sampled")
 
         def run(
-            parameters: dict[str, Tensor], buffers: dict[str, Tensor], key: Tensor, batch: Tensor
+            parameters: dict[str, Tensor],
+            buffers: dict[str, Tensor],
+            key: Tensor,
+            batch: Tensor,
+            level: Tensor | None = None,
         ) -> tuple[Tensor, Tensor]:
-            with SeededRandomness(key):
+            with SeededRandomness(key, level):
                 return view.call(parameters, buffers, (batch, *inputs))
 
-        return torch.vmap(run, randomness="different")(*self._lanes(), keys, batches)
+        levels = () if self.levels is None else (self.levels,)
+        return torch.vmap(run, randomness="different")(*self._lanes(), keys, batches, *levels)
 
-    def penalty(self, weight_decay: float) -> Tensor | None:
-        """Return the models' own regularisers ``[seeds]``, if they have one."""
+    def penalty(self, weight_decay: float | Tensor) -> Tensor | None:
+        """Return the models' own regularisers ``[seeds]``, if they have one, for a coefficient or
+        one for each seed."""
         if not hasattr(self.template, "penalty"):
             return None
         view = _Method(self.template, "penalty")
-        return torch.vmap(lambda p, b: view.call(p, b, (weight_decay,)))(*self._lanes())
+        if not isinstance(weight_decay, Tensor):
+            return torch.vmap(lambda p, b: view.call(p, b, (weight_decay,)))(*self._lanes())
+        return torch.vmap(lambda p, b, w: view.call(p, b, (w,)))(*self._lanes(), weight_decay)
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name, stacked; the tensors themselves, not copies."""
@@ -245,7 +267,7 @@ def choose_way(
 
 @dataclass(frozen=True)
 class _Truth:
-    """What two models say, each by itself.
+    """Scores and gradients of two models, each by itself.
 
     Attributes:
         models: The models, as they are before any call.

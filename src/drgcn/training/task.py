@@ -41,7 +41,7 @@ TaskData: TypeAlias = Data | Sequence[Data] | Sequence[Sequence[Data]]
 _DRAWS: Final = 3
 
 
-def l2_penalty(parameters: list[Tensor], weight_decay: float) -> Tensor | float:
+def l2_penalty(parameters: list[Tensor], weight_decay: float | Tensor) -> Tensor | float:
     """Return ``weight_decay / 2`` times the squared norm, per seed, of stacked parameters."""
     return 0.5 * weight_decay * sum(p.flatten(1).square().sum(1) for p in parameters)
 

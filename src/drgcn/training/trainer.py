@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +77,24 @@ def learning_rates(schedule: Schedule, lr: float, epochs: int) -> Tensor:
     return torch.tensor(rates)
 
 
+@dataclass(frozen=True)
+class LaneSettings:
+    """Settings that the networks of a pass may have each for itself.
+
+    Attributes:
+        lr: Learning rate.
+        weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
+            model's own penalty.
+        dropout: Rate in place of all rates of dropout of the model but zero; ``None`` for its own.
+        label_smoothing: Share of a label that goes to all classes alike.
+    """
+
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    dropout: float | None = None
+    label_smoothing: float = 0.0
+
+
 class Trainer:
     """The state of one pass over several seeds, all of it in tensors that are changed in place.
 
@@ -87,10 +106,8 @@ class Trainer:
         rule: Decides when to keep weights and when to stop.
         epochs: The budget.
         optimizer: Makes an optimiser that works elementwise, as most of torch's do.
-        lr: Learning rate.
-        weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
-            models' own penalty.
-        rates: Learning rate of every epoch ``[epochs]``; constant if not given.
+        lanes: Settings of each seed of the stack; one for all of them.
+        schedule: Changes the learning rate; constant if not given.
     """
 
     def __init__(
@@ -101,31 +118,42 @@ class Trainer:
         *,
         epochs: int,
         optimizer: MakeOptimizer,
-        lr: float,
-        weight_decay: float,
-        rates: Tensor | None = None,
+        lanes: LaneSettings | Sequence[LaneSettings],
+        schedule: Schedule | None = None,
     ) -> None:
         self.stack, self.task, self.rule = stack, task, rule
-        self.weight_decay = weight_decay
+        lanes = [lanes] * len(stack.seeds) if isinstance(lanes, LaneSettings) else list(lanes)
+        self.lanes = tuple(lanes)
         seeds, device = len(stack.seeds), task.val.labels.device
         regularized = stack.regularized_names()
         self.regularized = [p for name, p in stack.parameters.items() if name in regularized]
-        others = [p for name, p in stack.parameters.items() if name not in regularized]
         self.own_penalty = hasattr(stack.template, "penalty")
-        groups = [
-            {
-                "params": self.regularized,
-                "weight_decay": 0.0 if self.own_penalty else weight_decay,
-            },
-            {"params": others, "weight_decay": 0.0},
-        ]
+        self.weight_decay = _one_or_all([lane.weight_decay for lane in lanes], device)
+        self.smoothing = _one_or_all([lane.label_smoothing for lane in lanes], device)
         # On CUDA: state on the device, so that a step can be recorded, and few kernels.
         known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
         options: dict[str, Any] = {name: True for name in ("capturable", "fused") if name in known}
-        # A learning rate that changes is a tensor too, so that recorded epochs see it change.
-        self.rates = None if rates is None else rates.to(device)
-        rate = lr if rates is None else torch.tensor(lr, device=device)
-        self.optimizer = optimizer([g for g in groups if g["params"]], lr=rate, **options)
+        groups: list[dict[str, Any]] = []
+        self.rates: list[Tensor | None] = []  # of every group
+        # Tensors that are stepped by name: the parameter and the lanes they are views of.
+        self.stepped: dict[str, tuple[str, slice, Tensor]] = {}
+        for lr, weight_decay, start, stop in _runs_of_equals(lanes):
+            # A learning rate that changes is a tensor, so that recorded epochs see it change.
+            rates = None if schedule is None else learning_rates(schedule, lr, epochs).to(device)
+            for decayed in (True, False):
+                names = [name for name in stack.parameters if (name in regularized) == decayed]
+                views = {name: _view(stack.parameters[name], start, stop) for name in names}
+                if not views:
+                    continue
+                whole = stop - start == seeds
+                labels = {n: n if whole else f"{n}[{start}:{stop}]" for n in names}
+                self.stepped |= {labels[n]: (n, slice(start, stop), v) for n, v in views.items()}
+                decay = weight_decay if decayed and not self.own_penalty else 0.0
+                rate = lr if rates is None else torch.tensor(lr, device=device)
+                group = {"params": list(views.values()), "weight_decay": decay, "lr": rate}
+                groups.append(group)
+                self.rates.append(rates)
+        self.optimizer = optimizer(groups, lr=groups[0]["lr"], **options)
 
         def keys(stream: str) -> Tensor:
             return torch.tensor([stream_key(seed, stream) for seed in stack.seeds], device=device)
@@ -163,9 +191,9 @@ class Trainer:
         """Count the epoch, set its learning rate, and shuffle its batches."""
         self.epoch += 1
         self.loss_sum.zero_()
-        if self.rates is not None:
-            for group in self.optimizer.param_groups:
-                group["lr"].copy_(self.rates.index_select(0, self.epoch[None] - 1)[0])
+        for group, rates in zip(self.optimizer.param_groups, self.rates, strict=True):
+            if rates is not None:
+                group["lr"].copy_(rates.index_select(0, self.epoch[None] - 1)[0])
         if self.task.batches is not None:
             self.order.copy_(self.task.batches.order(self.batch_keys, self.epoch))
 
@@ -173,7 +201,7 @@ class Trainer:
         """Make one step for every training part."""
         for part in self.task.train:
             scores = self.stack(part.inputs, self._next_keys())
-            loss = self.task.objective.loss(scores[:, part.nodes], part.labels)
+            loss = self._smoothed_loss(scores[:, part.nodes], part.labels)
             self._descend(loss, self.stack.penalty(self.weight_decay))
 
     def train_on_batch(self) -> None:
@@ -182,7 +210,7 @@ class Trainer:
         number = self.step % len(self.order)
         places = self.order.index_select(0, number[None])[0]
         scores, extra = self.stack.sampled(part.nodes[places], part.inputs, self._next_keys())
-        loss = self.task.objective.loss(scores, part.labels[places])
+        loss = self._smoothed_loss(scores, part.labels[places])
         penalty = self.stack.penalty(self.weight_decay)
         self._descend(loss, extra if penalty is None else extra + penalty)
 
@@ -213,6 +241,13 @@ class Trainer:
             mask = keep.view(-1, *[1] * (value.dim() - 1))
             torch.where(mask, value.detach(), self.best[name], out=self.best[name])
 
+    def _smoothed_loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        loss = self.task.objective.loss(scores, labels)
+        if not isinstance(self.smoothing, Tensor) and self.smoothing == 0:
+            return loss
+        uniform = -scores.log_softmax(-1).mean((1, 2))
+        return (1 - self.smoothing) * loss + self.smoothing * uniform
+
     def _next_keys(self) -> Tensor:
         """Return the keys of the next step's random numbers."""
         self.step += 1
@@ -221,11 +256,13 @@ class Trainer:
     def _descend(self, loss: Tensor, penalty: Tensor | None) -> None:
         # Seeds share no parameter, so the gradient of the sum is the gradient of each.
         total = loss.sum() if penalty is None else (loss + penalty).sum()
-        parameters = [p for p in self.stack.parameters.values() if p.requires_grad]
-        gradients = torch.autograd.grad(total, parameters, allow_unused=True)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
+        trained = {name: p for name, p in self.stack.parameters.items() if p.requires_grad}
+        found = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+        gradients = dict(zip(trained, found, strict=True))
+        for name, lanes, view in self.stepped.values():
+            gradient = gradients.get(name)
             # Fused optimisers want gradients laid out as the parameters are.
-            parameter.grad = None if gradient is None else gradient.contiguous()
+            view.grad = None if gradient is None else gradient[lanes].contiguous()
         self.optimizer.step()
         self.loss_sum += loss.detach()
 
@@ -241,6 +278,25 @@ class Trainer:
             else:
                 loss = loss + penalty
         return loss, objective.score(scores, part.labels)
+
+
+def _one_or_all(values: Sequence[float], device: torch.device) -> float | Tensor:
+    """Return the number that all lanes have, or else all of theirs ``[lanes]``."""
+    return values[0] if len(set(values)) == 1 else torch.tensor(values, device=device)
+
+
+def _runs_of_equals(lanes: Sequence[LaneSettings]) -> Iterator[tuple[float, float, int, int]]:
+    """Yield learning rate, L2 coefficient, start and stop of lanes in a row that share both."""
+    start = 0
+    for (lr, weight_decay), run in groupby(lanes, lambda lane: (lane.lr, lane.weight_decay)):
+        stop = start + sum(1 for _ in run)
+        yield lr, weight_decay, start, stop
+        start = stop
+
+
+def _view(parameter: Tensor, start: int, stop: int) -> Tensor:
+    """Return some lanes of a parameter, to be stepped by themselves; all of them as they are."""
+    return parameter if stop - start == len(parameter) else parameter.detach()[start:stop]
 
 
 def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
@@ -259,8 +315,8 @@ def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
         ("rule", trainer.rule_state),
     ):
         found |= {f"{prefix}/{name}": value for name, value in group.items()}
-    for name, parameter in trainer.stack.parameters.items():
-        for key, value in trainer.optimizer.state.get(parameter, {}).items():
+    for name, (_, _, view) in trainer.stepped.items():
+        for key, value in trainer.optimizer.state.get(view, {}).items():
             found[f"optimizer/{key}/{name}"] = value
     return {name: value.detach() for name, value in found.items()}
 
@@ -271,7 +327,7 @@ def restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     for name, value in tensors.items():
         if name.startswith("optimizer/"):
             _, key, parameter = name.split("/", 2)
-            state = trainer.optimizer.state[trainer.stack.parameters[parameter]]
+            state = trainer.optimizer.state[trainer.stepped[parameter][2]]
             state[key] = value.clone()
     own = state_tensors(trainer)
     for name, value in tensors.items():
@@ -305,6 +361,7 @@ class EpochLoop:
         checkpoint: Path to save the state at, one file per block.
         checkpoint_every: Seconds between two saves.
         fingerprint: Fingerprint of the run; checkpoints of another are refused.
+        usual: Settings of blocks whose checkpoint is named after their seeds alone.
     """
 
     def __init__(
@@ -316,7 +373,9 @@ class EpochLoop:
         checkpoint: Path | str | None = None,
         checkpoint_every: float = 10.0,
         fingerprint: str = "",
+        usual: LaneSettings | None = None,
     ) -> None:
+        self.usual = usual or LaneSettings()
         self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -362,7 +421,10 @@ class EpochLoop:
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:
             return None
-        seeds = zlib.crc32(repr(trainer.stack.seeds).encode())  # a block's lanes, in order
+        lanes: tuple[Any, ...] = trainer.stack.seeds
+        if set(trainer.lanes) != {self.usual}:
+            lanes = tuple(zip(lanes, trainer.lanes, strict=True))
+        seeds = zlib.crc32(repr(lanes).encode())  # a block's lanes, in order
         return self.checkpoint.with_name(f"{self.checkpoint.name}.{seeds:08x}")
 
     def _report(self, trainer: Trainer, epoch: int, now: float) -> None:

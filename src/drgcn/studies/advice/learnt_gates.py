@@ -19,7 +19,7 @@ from drgcn.studies.run import LayerState, build, layer_states, stopping_rule
 from drgcn.training.fitting import seed_blocks
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task, tested_inputs
-from drgcn.training.trainer import Trainer
+from drgcn.training.trainer import LaneSettings, Trainer
 
 # Close together at first, where gates move fastest: each look is a forward pass of every seed.
 _LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000)
@@ -130,8 +130,7 @@ def _train(
         stopping_rule(experiment),
         epochs=experiment.epochs,
         optimizer=torch.optim.Adam,
-        lr=experiment.lr,
-        weight_decay=experiment.weight_decay,
+        lanes=LaneSettings(experiment.lr, experiment.weight_decay),
     )
     inputs = tested_inputs(data, prepare, _CPU)  # type: ignore[arg-type]
 
