@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     device = torch.device(given.device)
-    data = load("cora", normalize="row")
+    data = load("cora", normalize="none")
     torch.manual_seed(0)
     cut = RandomLinkSplit(0.05, 0.1, is_undirected=True, add_negative_train_samples=False)
     parts = cut(Data(x=data.x, edge_index=data.edge_index).to(device))

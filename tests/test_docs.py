@@ -10,7 +10,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 BLOCKS = {
     page: re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    for page in ("README.md", "docs/sampling.md", "docs/layers.md")
+    for page in ("README.md", "docs/sampling.md", "docs/layers.md", "docs/tasks.md")
 }
 
 
@@ -33,6 +33,7 @@ def test_code_on_pages_runs(page, number):
 def test_pages_have_code():
     assert len(BLOCKS["README.md"]) >= 2
     assert len(BLOCKS["docs/sampling.md"]) >= 5
+    assert len(BLOCKS["docs/tasks.md"]) >= 4
     assert len(BLOCKS["docs/layers.md"]) >= 4
 
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.data import describe, load
-from drgcn.errors import DrgcnError
+from drgcn.errors import DrgcnError, DrgcnWarning
 from drgcn.nn import GCN
 from drgcn.streams import stream_key
 from drgcn.studies.experiment import recipe
+from drgcn.studies.records import load_records
 
 from ..training.graphs import several
 
@@ -474,3 +476,65 @@ def test_a_wrong_setting_is_one_message_and_no_record(words, message, refusal):
 
 def test_a_name_that_is_nearly_right_is_met_with_the_right_one(refusal):
     assert "cora" in refusal("train", "coar")
+
+
+def test_a_metric_chooses_the_epoch_and_is_reported(call, own_data):
+    words = ("train", str(own_data), "--seeds", "2", "--epochs", "4", "--json")
+    accuracy, named, area = (
+        json.loads(call(*words, *more)[1])
+        for more in ((), ("--metric", "accuracy"), ("--metric", "roc_auc"))
+    )
+    assert named == accuracy  # the usual metric is the same experiment, from its records
+    assert (area["metric"], area["guess"]) == ("ROC-AUC", 50.0)
+    assert area["rows"][0]["records"] != accuracy["rows"][0]["records"]
+
+
+@pytest.fixture
+def prices(own_data):
+    """The same graph with a whole price far from zero, which the mean height of neighbours tells;
+    it is not known of one node."""
+    lines = (own_data / "nodes.csv").read_text().splitlines()
+    heights = [float(line.split(",")[1]) for line in lines[1:]]
+    values = [
+        f"{1000 * (heights[i - 2] + heights[i] + heights[i - 58]) + 9000:.0f}" for i in range(60)
+    ]
+    rows = [f"{line},{value}" for line, value in zip(lines[1:], values, strict=True)]
+    rows[0] = rows[0].replace("train", "").rpartition(",")[0] + ","
+    (own_data / "nodes.csv").write_text("\n".join([f"{lines[0]},price", *rows]))
+    return own_data
+
+
+def test_numbers_of_own_data_are_predicted(call, prices):
+    words = ("train", str(prices), "--target", "price", "--seeds", "3", "--lr", "0.1")
+    words = (*words, "--epochs", "30", "--compare")
+    code, out, _ = call(*words, "--metric", "mae", "--json")
+    report = json.loads(out)
+    assert (code, report["metric"], report["learnt"]) == (0, "MAE", True)
+    data = load(prices, target="price")
+    values = data.y[data.test_mask]
+    expected = float((values - values.median()).abs().mean())
+    assert report["guess"] == pytest.approx(expected, rel=1e-5)
+    plain, dr, *_ = report["rows"]
+    assert 0 < plain["test_accuracy_mean"] < expected
+    lower = plain["test_accuracy_mean"] - dr["test_accuracy_mean"]
+    assert dr["gain_over_plain"][0] == pytest.approx(100 * lower / expected, rel=1e-3)
+    code, out, _ = call(*words, "--metric", "mae")
+    shown = " ".join(out.split())
+    assert "1 value to predict" in shown
+    assert f"one answer for all test nodes reaches MAE {expected:.4g}" in shown
+    assert "test MAE (n=3)" in shown
+    assert json.loads(call(*words, "--json")[1])["metric"] == "R2"
+    with pytest.warns(DrgcnWarning, match="4 records are left out"):
+        assert {r.data["metric"] for r in load_records(Path("runs"))} == {"R2"}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--metric", "MAE"), "a metric of class numbers, accuracy, micro-F1"),
+        (("--metric", "nonsense"), "found 'nonsense'"),
+        (("--target", "height"), "does not take the option 'target'"),
+    ],
+)
+def test_metrics_and_targets_that_do_not_go_with_the_data_are_refused(refusal, more, words):
+    assert words in refusal("train", "wine", *more)

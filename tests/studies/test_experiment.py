@@ -24,7 +24,7 @@ CHANGES = {
     **{"pre_activation": True, "hidden_channels": 16, "num_layers": 3, "dropout": 0.4},
     **{"epochs": 10, "rule": "patience", "lr": 0.02, "weight_decay": 0.0, "options": {"K": 2}},
     **{"optimizer": "sgd", "patience": 50, "watch": "loss", "lr_cut_every": 40},
-    **{"graphs_per_step": 2, "inductive": "train", "batch_size": 256},
+    **{"graphs_per_step": 2, "inductive": "train", "batch_size": 256, "metric": "R2"},
 }
 
 

@@ -27,8 +27,9 @@ from drgcn.stability import variance_spread
 from drgcn.studies.compare import Comparison, Guess
 from drgcn.studies.comparison import k_words, summarize
 from drgcn.studies.experiment import Experiment, unusual
-from drgcn.studies.run import Outcome, run
+from drgcn.studies.run import Outcome, run, usual_loss
 from drgcn.training import Progress as FitProgress
+from drgcn.training.objectives import is_share
 
 
 def run_rows(
@@ -48,12 +49,12 @@ def run_rows(
         for experiment in experiments:
             task = bars.add_task(experiment.label, total=1, now="")
 
-            def show(now: FitProgress, task: Any = task) -> None:
+            def show(now: FitProgress, task: Any = task, row: Experiment = experiment) -> None:
                 bars.update(
                     task,
                     completed=now.epochs_done,
                     total=now.epochs_in_all,
-                    now=_words(now),
+                    now=_words(now, row.metric),
                 )
 
             try:
@@ -71,7 +72,7 @@ def run_rows(
 
 def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     """The table, what it means, and where its records are."""
-    guess = Guess.of(data)
+    guess = Guess.of(data, loss=usual_loss(data), metric=outcomes[0].experiment.metric)
     report = comparison(data, outcomes, guess)
     if as_json:
         print(json.dumps(report))
@@ -80,14 +81,14 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
     info, varied = data.dataset, report["variance_spread"] is not None
     console.print(
         f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
-        f"edges, {info.features:,} features, {info.classes} classes; {info.train:,} / "
+        f"edges, {info.features:,} features, {info.classes} {_predicted(data)}; {info.train:,} / "
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
         f"variances: {report['variance_spread'] if varied else 'none, all are constant'}; "
         f"{guess.words}."
     )
     if settings := unusual(outcomes[0].experiment):
         console.print(f"Departing from the usual training: {settings}.")
-    console.print(_table(report["rows"], report["metric"]).rich())
+    console.print(_table(report["rows"], guess).rich())
     if report["verdict"]:
         console.print(report["verdict"])
     elif not report["learnt"]:
@@ -101,6 +102,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
     """Everything ``--json`` prints."""
     compared = Comparison({o.experiment.reweight: o.seeds for o in outcomes}, guess)
     rows = []
+    share = guess.number(0.01)  # of a summary in percent
     for outcome in outcomes:
         summary = summarize(outcome.seeds)
         over_plain = compared.over_plain(outcome.experiment.reweight)
@@ -108,9 +110,9 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
             {
                 "row": outcome.experiment.label,
                 "reweight": outcome.experiment.reweight,
-                "test_accuracy_mean": round(summary.mean, 6),
-                "test_accuracy_std": _finite(summary.std),
-                "val_accuracy_mean": round(summary.val_mean, 6),
+                "test_accuracy_mean": round(share * summary.mean, 6),
+                "test_accuracy_std": _finite(share * summary.std),
+                "val_accuracy_mean": round(share * summary.val_mean, 6),
                 "seeds": summary.seeds,
                 "gain_over_plain": over_plain
                 and [_finite(value) for value in astuple(over_plain)],
@@ -122,7 +124,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
     return {
         "dataset": data.dataset.to_dict(),
         "metric": guess.metric,
-        "guess": round(100 * guess.score, 6),
+        "guess": round(guess.number(guess.score), 6),
         "learnt": compared.learnt,
         "variance_spread": _spread(data),
         "rows": rows,
@@ -130,26 +132,36 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
     }
 
 
-def _words(now: FitProgress) -> str:
+def _predicted(data: Data) -> str:
+    if usual_loss(data) is None:
+        return "classes"
+    return "value to predict" if data.dataset.classes == 1 else "values to predict"
+
+
+def _words(now: FitProgress, metric: str | None) -> str:
     """Loss and validation, and how many seeds train together where that is not all of them."""
-    words = f"loss {now.train_loss:.3f} val {100 * now.val_accuracy:.1f} %"
+    percent = metric is None or is_share(metric)
+    validation = f"{100 * now.val_accuracy:.1f} %" if percent else f"{now.val_accuracy:.4g}"
+    words = f"loss {now.train_loss:.3f} val {validation}"
     if now.seeds_at_once >= now.seeds:
         return words
     return f"{words}, {now.seeds_at_once} of {now.seeds} seeds at once"
 
 
-def _table(rows: Sequence[dict[str, Any]], metric: str) -> Table:
-    test = f"test {metric} % (n={rows[0]['seeds']})"
+def _table(rows: Sequence[dict[str, Any]], guess: Guess) -> Table:
+    test = f"test {guess.unit} (n={rows[0]['seeds']})"
+    digits = guess.digits
     cells = []
     for row in rows:
         std, over = row["test_accuracy_std"], row["gain_over_plain"]
-        accuracy = f"{row['test_accuracy_mean']:.2f}" + ("" if std is None else f" ± {std:.2f}")
+        spread = "" if std is None else f" ± {std:.{digits}f}"
+        accuracy = f"{row['test_accuracy_mean']:.{digits}f}{spread}"
         gained = ""
         if over:
             mean, low, high = over
             gained = f"{mean:+.2f}" + ("" if low is None else f" [{low:+.2f}, {high:+.2f}]")
         cells.append((row["row"], accuracy, gained, k_words(row["k"])))
-    return Table(("", test, "gain over plain [95 %]", "K per layer"), cells)
+    return Table(("", test, f"gain over plain [95 %]{guess.gain_unit}", "K per layer"), cells)
 
 
 def _spread(data: Data) -> float | None:

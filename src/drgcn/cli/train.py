@@ -53,6 +53,21 @@ def train(
     compare: Annotated[
         bool, typer.Option("--compare", help="Run no gate, Dr and both control gates.")
     ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric that chooses the epoch and is reported: accuracy, macro-F1, micro-F1, "
+            "ROC-AUC or average-precision; R2, MAE, MSE or RMSE of a regression.",
+            show_default="accuracy, micro-F1 or R2",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or array of your own data with numbers to predict, a regression.",
+            show_default="none, classes are predicted",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 20,
     split: Split = None,
     norm: Annotated[NormName, typer.Option(help="Norm in front of every layer.")] = NormName.none,
@@ -111,15 +126,21 @@ def train(
     """
     from drgcn.cli.comparing import print_comparison, run_rows
     from drgcn.data import load
+    from drgcn.studies.compare import Guess
     from drgcn.studies.experiment import usual_scaling
+    from drgcn.studies.run import usual_loss
 
     use_threads(threads)
     where = use_device(device)
-    files: dict[str, Any] = {} if features is None else {"features": str(features)}
+    given: dict[str, Any] = {} if features is None else {"features": str(features)}
+    if target is not None:
+        given["target"] = target
     normalize = normalize or usual_scaling(dataset, model)
-    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **files)
+    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **given)
+    usual, asked = (Guess.of(data, loss=usual_loss(data), metric=m) for m in (None, metric))
     options = TrainOptions(
         model=model,
+        metric=None if asked.metric == usual.metric else asked.metric,
         gates=(Gate.none, Gate.dr, Gate.static, Gate.constant) if compare else (reweight,),
         norm=norm,
         pre_activation=pre_activation,
@@ -147,6 +168,7 @@ class TrainOptions:
     """Options that decide what is trained; ``None`` leaves a setting to the model's recipe."""
 
     model: str
+    metric: str | None
     gates: tuple[Gate, ...]
     norm: NormName
     pre_activation: bool
@@ -166,6 +188,7 @@ class TrainOptions:
     def changes(self) -> dict[str, Any]:
         """Settings of an experiment that were given."""
         changes: dict[str, Any] = {
+            "metric": self.metric,
             "epochs": self.epochs,
             "hidden_channels": self.hidden,
             "num_layers": self.layers,

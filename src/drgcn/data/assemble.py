@@ -57,6 +57,7 @@ class RawGraph:
         graph: For a union of graphs, the graph that each node belongs to.
         graph_names: Names of these graphs.
         weight: Weight of each listed edge, the same wherever an edge is listed; ``None`` for ones.
+        measured: Whether ``y`` holds measurements ``[nodes, values]``, NaN where they are unknown.
     """
 
     x: Features
@@ -70,6 +71,7 @@ class RawGraph:
     graph: npt.NDArray[np.int64] | None = None
     graph_names: tuple[str, ...] = ()
     weight: npt.NDArray[np.float32] | None = None
+    measured: bool = False
 
 
 def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **about: Any) -> Data:
@@ -91,8 +93,8 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     if raw.weight is not None:
         weight = _weights_of(edges.edge_index, raw.pairs, raw.weight, len(raw.y))
         about["options"] = (*about.get("options", ()), ("edge_weight", True))
-    multi_label = raw.y.ndim == 2
-    classes = raw.y.shape[1] if multi_label else int(raw.y.max(initial=-1)) + 1
+    multi_label = raw.y.ndim == 2 and not raw.measured
+    classes = raw.y.shape[1] if raw.y.ndim == 2 else int(raw.y.max(initial=-1)) + 1
     names = raw.class_names or tuple(str(label) for label in range(classes))
     info = DatasetInfo(
         name=name,
@@ -111,7 +113,9 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
         duplicate_edges=edges.duplicates,
         feature_source=raw.feature_source,
         normalize=normalize,
-        content_hash=content_hash(x, raw.y, edges.edge_index, raw.masks, weight),
+        content_hash=content_hash(
+            x, raw.y, edges.edge_index, raw.masks, weight, measured=raw.measured
+        ),
         multi_label=multi_label,
         **about,
     )
@@ -158,12 +162,12 @@ class DatasetInfo:
         nodes: Number of nodes.
         edges: Number of undirected edges.
         features: Number of feature columns.
-        classes: Number of classes, or of labels where a node has several.
+        classes: Number of classes, or of labels where a node has several, or of measured values.
         class_names: One name per class, in label order.
         train: Number of training nodes.
         val: Number of validation nodes.
         test: Number of test nodes.
-        unlabelled: Number of nodes without a label (``y == -1``).
+        unlabelled: Number of nodes without a label (``y == -1``, or NaN among measured values).
         self_loops: Nodes whose edge to themselves was removed.
         duplicate_edges: Removed repetitions of a (source, target) pair. Direction counts here:
             an edge listed once each way is no repetition. Loops are counted above alone.
@@ -218,6 +222,8 @@ def content_hash(
     edge_index: npt.NDArray[np.int64],
     masks: Iterable[npt.NDArray[np.bool_]],
     weight: npt.NDArray[np.float32] | None = None,
+    *,
+    measured: bool = False,
 ) -> str:
     """Return the first 16 hex digits of a SHA-256 over all that a model can see.
 
@@ -239,7 +245,7 @@ def content_hash(
     if y.ndim == 2:
         # Their width sets several labels a node apart from a class number a node.
         whole.update(np.asarray(y.shape, "<i8").tobytes())
-    arrays = [np.asarray(y, "<i8"), np.asarray(edge_index, "<i8")]
+    arrays = [np.asarray(y, "<f4" if measured else "<i8"), np.asarray(edge_index, "<i8")]
     for array in arrays + [np.asarray(mask, "|u1") for mask in masks]:
         whole.update(hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest())
     if weight is not None:

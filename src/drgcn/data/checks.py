@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ class Parts:
         graph: For a union of graphs, the graph that each node belongs to.
         graph_names: Names of these graphs.
         weight: Weight of each listed edge; ``None`` where edges have none.
+        measured: Whether ``y`` holds measurements ``[nodes, values]``, NaN where they are unknown.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Parts:
     graph: npt.NDArray[Any] | None = None
     graph_names: tuple[str, ...] = ()
     weight: npt.NDArray[Any] | None = None
+    measured: bool = False
 
     def node(self, index: int) -> str:
         """Name a node for a message."""
@@ -96,9 +98,32 @@ def checked(
         graph=_checked_graph(parts, pairs),
         graph_names=parts.graph_names,
         weight=_checked_weight(parts, pairs),
+        measured=parts.measured,
     )
-    warn_of_unseen_classes(raw, parts.source, stacklevel=4)
+    if not parts.measured:
+        warn_of_unseen_classes(raw, parts.source, stacklevel=4)
     return raw
+
+
+def with_values(parts: Parts, values: npt.NDArray[Any], target: str) -> Parts:
+    """Return a graph whose labels are measurements, NaN where they are not known."""
+    nodes = len(parts.y)
+    fits = values.ndim in (1, 2) and len(values) == nodes and values[:1].size
+    if not fits or values.dtype.kind not in "biuf":
+        raise InputError(
+            f"{parts.source}: expected {target!r} to hold a number for each of the {nodes} nodes, "
+            f"or several; found {values.dtype} of shape {values.shape}. Choose another target."
+        )
+    with np.errstate(over="ignore"):
+        y = values.reshape(nodes, -1).astype(np.float32)
+    if np.isinf(y).any():
+        row = int(np.isinf(y).any(axis=1).argmax())
+        raise InputError(
+            f"{parts.source}: expected finite numbers as {target!r}; found {values[row]} at "
+            f"{parts.node(row)}. Correct it, or leave it out."
+        )
+    names = (target,) if y.shape[1] == 1 else tuple(f"{target} {i}" for i in range(y.shape[1]))
+    return replace(parts, y=y, class_names=names, measured=True)
 
 
 def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -176,7 +201,7 @@ def _choose_split(
     if not labelled(parts.y).any() and not require_labels:
         nobody = np.zeros(len(parts.y), dtype=np.bool_)
         return "none", Masks(nobody, nobody.copy(), nobody.copy()), None
-    if classes < 2 and require_labels:
+    if classes < 2 and require_labels and not parts.measured:
         found = "none" if not classes else f"only {parts.class_names[0]!r}"
         raise InputError(
             f"{parts.source}: labels of at least two classes are needed, but there is {found}: "
@@ -306,7 +331,8 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
     if measured is not None:
         raise InputError(
             f"{source}: labels must be classes, but they are {len(words)} numbers such as "
-            f"{measured}, which look measured: give class labels, whole numbers or words"
+            f"{measured}, which look measured: give class labels, whole numbers or words, or name "
+            "the values of a regression with --target"
         )
     try:
         ordered = sorted(words, key=lambda word: (int(word), word))
@@ -343,7 +369,7 @@ def from_numbers(
     ):
         raise InputError(
             f"{source}: y must hold whole numbers or words, but it holds {values.dtype} values: "
-            "write -1 for nodes without a label"
+            "write -1 for nodes without a label, or name measured values with --target"
         )
     numbers = values.astype(np.int64)
     if (numbers < -1).any():

@@ -14,7 +14,14 @@ import torch
 from scipy import sparse
 
 from drgcn.data.assemble import DatasetInfo, RawGraph, as_array, as_features
-from drgcn.data.checks import Parts, checked, from_numbers, from_stored, masks_from_words
+from drgcn.data.checks import (
+    Parts,
+    checked,
+    from_numbers,
+    from_stored,
+    masks_from_words,
+    with_values,
+)
 from drgcn.data.downloader import Request
 from drgcn.data.features import count_rows
 from drgcn.data.readers import Arrays, csr_from_parts, read_arrays
@@ -42,7 +49,7 @@ def read(request: Request) -> RawGraph:
     )
 
 
-def read_npz(path: Path) -> Parts:
+def read_npz(path: Path, target: str | None = None) -> Parts:
     """Read a graph from an ``.npz`` file in any of the three layouts.
 
     * own: ``x`` (or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``), ``edge_index``, and
@@ -52,18 +59,36 @@ def read_npz(path: Path) -> Parts:
       pickled, as ``adj_matrix``, ``attr_matrix`` (or ``node_attr``), ``labels`` (``node_label``);
     * heterophilous: ``node_features``, ``node_labels``, ``edges`` and ``train_masks``,
       ``val_masks``, ``test_masks`` with one row per split.
+
+    The array ``target`` holds measured values to predict, NaN where unknown.
     """
-    arrays = read_arrays(path, objects=True)
+    arrays = dict(read_arrays(path, objects=True))
+    values = None if target is None else _taken(arrays, target, str(path))
     if "adj_data" in arrays or "adj_matrix" in arrays:
-        return _gnn_benchmark_layout(arrays, str(path))
-    if "node_features" in arrays:
-        return _heterophilous_layout(arrays, str(path))
-    if "x" in arrays or "x_data" in arrays:
-        return _own_layout(arrays, str(path))
-    raise InputError(
-        f"{path}: expected the arrays x and edge_index, and if known edge_weight, y, and split or "
-        f"train_mask, val_mask, test_mask; found {', '.join(arrays) or 'none'}. Rename them."
-    )
+        found = _gnn_benchmark_layout(arrays, str(path))
+    elif "node_features" in arrays:
+        found = _heterophilous_layout(arrays, str(path))
+    elif "x" in arrays or "x_data" in arrays:
+        found = _own_layout(arrays, str(path))
+    else:
+        raise InputError(
+            f"{path}: expected the arrays x and edge_index, and if known edge_weight, y, and "
+            f"split or train_mask, val_mask, test_mask; found {', '.join(arrays) or 'none'}. "
+            "Rename them."
+        )
+    return found if values is None else with_values(found, values, str(target))
+
+
+def _taken(arrays: dict[str, Any], target: str, source: str) -> Any:
+    """Take the values to predict, and labels beside them, out of the arrays."""
+    if target not in arrays:
+        raise InputError(
+            f"{source}: expected the values to predict as {target!r}; found "
+            f"{', '.join(arrays) or 'none'}. Name one of them."
+        )
+    values = arrays.pop(target)
+    arrays.pop("y", None)
+    return values
 
 
 def _own_layout(arrays: Arrays, source: str) -> Parts:
@@ -224,14 +249,19 @@ def _needed(arrays: Arrays, key: str, source: str) -> npt.NDArray[Any]:
     return arrays[key]
 
 
-def read_saved(path: Path) -> Parts:
+def read_saved(path: Path, target: str | None = None) -> Parts:
     """Read a graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``, or
     from the ``processed/data.pt`` of a PyG dataset of one graph.
 
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
-    A union of graphs that this package made stays one.
+    A union of graphs that this package made stays one. The tensor ``target`` holds measured
+    values to predict, NaN where unknown.
     """
-    return _saved_layout(_load_saved(path), str(path))
+    stored = dict(_load_saved(path))
+    if target is None:
+        return _saved_layout(stored, str(path))
+    values = as_array(_taken(stored, target, str(path)), str(path))
+    return with_values(_saved_layout(stored, str(path)), values, target)
 
 
 def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:

@@ -70,7 +70,8 @@ def load(
         **options: What one set takes alone: ``features`` (corar, citeseerr), ``graph``
             (twitch), ``k`` (digits, breast-cancer, wine), ``counts`` (reddit, reddit-like:
             ``"auto"``, ``"log"`` or ``"raw"``), ``scale`` and ``seed`` (reddit-like), the
-            parameters of :func:`drgcn.data.small.make_planted`, ``require_labels`` (own data).
+            parameters of :func:`drgcn.data.small.make_planted`, ``require_labels`` and ``target``
+            (own data: the column or array of measured values to predict, a regression).
 
     Example:
         >>> data = load("wine", k=5, normalize="standard")
@@ -89,10 +90,16 @@ def load(
         )
     path = _own_path(name)
     if path is not None:
-        _check_options(path.name, options, ("require_labels",))
-        raw = checked(_read_own(path), split, split_seed, **options)
+        _check_options(path.name, options, ("require_labels", "target"))
+        target = options.pop("target", None)
+        raw = checked(_read_own(path, target), split, split_seed, **options)
         return assemble(
-            raw, name=path.stem, normalize=normalize or "none", as_sparse=sparse, home=str(path)
+            raw,
+            name=path.stem,
+            normalize=normalize or "none",
+            as_sparse=sparse,
+            home=str(path),
+            options=() if target is None else (("target", target),),
         )
 
     entry = describe(str(name))
@@ -134,15 +141,15 @@ def _own_path(name: str | PathLike[str]) -> Path | None:
     return None if name.lower().replace("_", "-") in names() or not path.exists() else path
 
 
-def _read_own(path: Path) -> Parts:
+def _read_own(path: Path, target: str | None) -> Parts:
     if not path.exists():
         raise InputError(f"{path} does not exist: check the path")
     if path.is_dir():
-        return read_folder(path)
+        return read_folder(path, target)
     if path.suffix == ".npz":
-        return read_npz(path)
+        return read_npz(path, target)
     if path.suffix == ".pt":
-        return read_saved(path)
+        return read_saved(path, target)
     raise InputError(
         f"{path} is no folder with nodes and edges tables, no .npz and no .pt file: own data is "
         "given in one of these forms"

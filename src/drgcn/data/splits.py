@@ -29,8 +29,9 @@ class Masks(NamedTuple):
 
 
 def labelled(y: AnyLabels) -> Mask:
-    """Mask of the nodes whose labels are known; a row of zeros is known to have no label."""
-    return np.ones(len(y), dtype=np.bool_) if y.ndim == 2 else y >= 0
+    """Mask of the nodes whose labels are known; a row of zeros is known to have no label, and one
+    with NaN has values that are not known."""
+    return np.asarray(~np.isnan(y).any(axis=1)) if y.ndim == 2 else y >= 0
 
 
 def from_indices(
@@ -49,8 +50,8 @@ def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
     """Draw ``train`` and ``val`` nodes of each class; the labelled rest is the test part."""
     if y.ndim == 2:
         raise InputError(
-            "split 'random' takes nodes of each class, but here a node has several labels: use "
-            "split='random-60'"
+            "split 'random' takes nodes of each class, but here a node has several labels, or "
+            "values instead: use split='random-60'"
         )
     rng = np.random.Generator(np.random.PCG64(seed))
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])

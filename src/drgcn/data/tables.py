@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.data.checks import Parts, from_texts, masks_from_words
+from drgcn.data.checks import Parts, from_texts, masks_from_words, with_values
 from drgcn.errors import DrgcnWarning, InputError
 
 _NOT_FEATURES: Final = ("id", "label", "split")
@@ -22,18 +22,20 @@ _NUMBER: Final = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 _BLOCK: Final = 1 << 24
 
 
-def read_folder(folder: Path) -> Parts:
+def read_folder(folder: Path, target: str | None = None) -> Parts:
     """Read ``nodes.csv`` and ``edges.csv`` (or ``.parquet``) of a folder.
 
     ``nodes`` has a column ``id``, any number of numeric feature columns, and if known ``label``
     (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
     has ``source`` and ``target``, which are ids; either direction, or both, may be listed. If it
-    has ``weight``, edges have weights.
+    has ``weight``, edges have weights. The column ``target`` holds measured values to predict
+    (empty where unknown) and is no feature.
     """
     nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
-    _refuse_misspelt(nodes)
-    features = [name for name in nodes.names if name not in _NOT_FEATURES]
+    nodes.require(*([] if target is None else [target]))
+    _refuse_misspelt(nodes, target)
+    features = [name for name in nodes.names if name not in (*_NOT_FEATURES, target)]
     if not features:
         raise InputError(
             f"{nodes.path} has no feature columns: add at least one numeric column beside "
@@ -45,7 +47,8 @@ def read_folder(folder: Path) -> Parts:
     x = np.empty((nodes.rows, len(features)), dtype=np.float32)
     for column, name in enumerate(features):
         x[:, column] = nodes.numbers(name)
-    words = nodes.text("label").to_pylist() if "label" in nodes.names else [""] * nodes.rows
+    labelled = "label" in nodes.names and target is None
+    words = nodes.text("label").to_pylist() if labelled else [""] * nodes.rows
     y, class_names = from_texts(words, str(nodes.path))
     known = ids.to_pylist()
     splits = {}
@@ -55,7 +58,7 @@ def read_folder(folder: Path) -> Parts:
         if any(parts):
             splits["given"] = masks_from_words(parts, str(nodes.path), known)
     edges = _Table(_find_table(folder, "edges", "source, target, weight (if there are any)"))
-    return Parts(
+    found = Parts(
         source=str(nodes.path),
         x=x,
         pairs=_pairs(edges, ids),
@@ -65,21 +68,25 @@ def read_folder(folder: Path) -> Parts:
         ids=known,
         weight=edges.numbers("weight") if "weight" in edges.names else None,
     )
+    return found if target is None else with_values(found, nodes.values(target), target)
 
 
-def _refuse_misspelt(nodes: _Table) -> None:
+def _refuse_misspelt(nodes: _Table, target: str | None) -> None:
     """Refuse columns such as ``Split`` or ``class``, which would be taken for features."""
     for name in nodes.names:
+        if name == target:
+            continue
         meant = name.strip().lower()
         if meant in _NOT_FEATURES and name != meant:
             raise InputError(
                 f"{nodes.path} has a column {name!r}: write {meant!r} if that is what it holds, "
                 "or rename it if it is a feature"
             )
-        if meant in _LABELS and "label" not in nodes.names:
+        if meant in _LABELS and "label" not in nodes.names and target is None:
             raise InputError(
                 f"{nodes.path}: expected the classes in a column 'label'; found none, but a "
-                f"column {name!r}. Name it 'label' if it holds the classes, else otherwise."
+                f"column {name!r}. Name it 'label' if it holds the classes, say --target {name} "
+                f"if it holds measured values to predict, else name it otherwise."
             )
         if meant in _LABELS[1:]:
             warnings.warn(
@@ -230,6 +237,10 @@ class _Table:
                 "which is not a finite float32 number: replace it"
             )
         return values
+
+    def values(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a column as numbers, NaN where a cell is empty."""
+        return self._floats(name, [word or "nan" for word in self.text(name).to_pylist()])
 
     def require(self, *names: str) -> None:
         """Refuse a table without one of these columns."""

@@ -148,6 +148,16 @@ class Guess:
         return f"{self.metric} %" if is_share(self.metric) else self.metric
 
     @property
+    def digits(self) -> int:
+        """Decimal places of a printed score."""
+        return 2 if is_share(self.metric) else 4
+
+    @property
+    def gain_unit(self) -> str:
+        """Unit of the differences between rows, where it is not that of the metric."""
+        return "" if self.higher_is_better else ", % of the error of a guess"
+
+    @property
     def words(self) -> str:
         """The guess in words."""
         if self.metric == "accuracy":
@@ -222,10 +232,10 @@ class Comparison:
         cells = []
         for gate, row in self.rows.items():
             found = Summary.of([self.guess.number(r.test_accuracy) for r in row.values()])
-            digits = 2 if is_share(self.guess.metric) else 4
-            cells.append((gate or "plain", found.words(digits), str(self.over_plain(gate) or "")))
+            words = found.words(self.guess.digits)
+            cells.append((gate or "plain", words, str(self.over_plain(gate) or "")))
         seeds = max(len(row) for row in self.rows.values())
-        better = "" if self.guess.higher_is_better else ", % of the error of a guess"
-        heads = (f"{seeds} seeds", f"test {self.guess.unit}", f"over plain [95 %]{better}")
+        over = f"over plain [95 %]{self.guess.gain_unit}"
+        heads = (f"{seeds} seeds", f"test {self.guess.unit}", over)
         table = Table(heads, cells, left=1).markdown()
         return "\n\n".join(part for part in (table, self.verdict) if part)

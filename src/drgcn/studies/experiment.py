@@ -33,6 +33,8 @@ class Experiment:
         graphs_per_step: Training graphs in each step, on data of several graphs; all if not given.
         inductive: What training does not see of one graph, see :func:`drgcn.fit`.
         batch_size: Training nodes in each step, for models that sample; all if not given.
+        metric: Metric that chooses the epoch and is reported; the usual one of the labels if not
+            given.
     """
 
     dataset: str
@@ -56,6 +58,7 @@ class Experiment:
     graphs_per_step: int | None = None
     inductive: InductiveName | None = None
     batch_size: int | None = None
+    metric: str | None = None
 
     @property
     def label(self) -> str:
@@ -81,14 +84,16 @@ class Experiment:
         return identity_of([chosen, content_hash])[:12]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
+        """Return it as plain values; without a metric, as from before there was a choice."""
+        facts = asdict(self)
+        if self.metric is None:
+            del facts["metric"]
+        return facts
 
 
 def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
     """Return the settings in which an experiment differs from another, by name."""
-    expected = usual.to_dict()
-    found = experiment.to_dict()
+    expected, found = asdict(usual), asdict(experiment)
     return {name: value for name, value in found.items() if value != expected[name]}
 
 

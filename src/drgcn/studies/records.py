@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from drgcn.errors import DrgcnWarning
 from drgcn.records import Record, dump_facts, readable_name
 from drgcn.studies.experiment import MODELS, Experiment
+
+# Metrics that are no shares, of which less is better.
+_ERRORS: Final = ("MAE", "MSE", "RMSE")
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,7 @@ class SeedResult:
     """Result of one seed.
 
     Attributes:
-        test_accuracy: Accuracy on the test nodes, between 0 and 1.
+        test_accuracy: Accuracy on the test nodes, between 0 and 1, or another metric.
         val_accuracy: The same on the validation nodes, at the kept epoch.
         best_epoch: The epoch whose weights were kept.
         epochs: Epochs trained.
@@ -119,8 +124,21 @@ class RunRecord(Record):
 
 
 def load_records(folder: Path) -> list[RunRecord]:
-    """Return the run records of a folder, see :meth:`drgcn.records.Record.read_folder`."""
-    return list(RunRecord.read_folder(folder).values())
+    """Return the run records of a folder, see :meth:`drgcn.records.Record.read_folder`.
+
+    Records of errors are left out, with a warning: tables of records are in percent, of which
+    more is better.
+    """
+    found = list(RunRecord.read_folder(folder).values())
+    shares = [record for record in found if record.data.get("metric") not in _ERRORS]
+    if len(shares) < len(found):
+        warnings.warn(
+            f"{folder}: {len(found) - len(shares):,} records are left out, whose metric is "
+            f"{', '.join(_ERRORS)}: tables of records are in percent",
+            DrgcnWarning,
+            stacklevel=2,
+        )
+    return shares
 
 
 def _expect_object(values: Any, whose: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from drgcn.training import (
     fit,
 )
 from drgcn.training.inputs import MakeOptimizer
+from drgcn.training.objectives import LossChoice
 from drgcn.training.task import tested_inputs
 from drgcn.training.tracker import graph_stability
 
@@ -103,10 +105,20 @@ def _train(
 ) -> RunRecord:
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     cuts = experiment.lr_cut_every
+    loss: LossChoice = usual_loss(data)
+    make: Callable[[], torch.nn.Module] = functools.partial(build, experiment, data)
+    metric = experiment.metric
+    if loss is not None:
+        values = data.y[data.train_mask]
+        make = functools.partial(_in_units, experiment, data, values)
+        loss = functools.partial(_standardized_error, std=_std(values))
+        metric = metric or "R2"
     result = fit(
-        lambda: build(experiment, data),
+        make,
         data,
         seeds,
+        loss=loss,
+        metric=metric,
         epochs=experiment.epochs,
         rule=stopping_rule(experiment),
         optimizer=_OPTIMIZERS[experiment.optimizer],
@@ -138,11 +150,63 @@ def _train(
     )
 
 
+class InUnits(torch.nn.Module):
+    """A model of standardised values, with outputs in the unit in which they were measured.
+
+    Args:
+        model: The model.
+        values: Measured values ``[nodes, values]`` to train on.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: torch.nn.Module, values: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.register_buffer("mean", values.mean(0))
+        self.register_buffer("std", _std(values))
+        for name in ("prepare", "prepare_training", "regularized_parameters", "penalty"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        if hasattr(model, "sampled"):
+            self.sampled = self._sampled
+
+    def forward(self, *inputs: Any) -> Tensor:
+        """Return values ``[nodes, values]``."""
+        return self.model(*inputs) * self.std + self.mean
+
+    def _sampled(self, batch: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+        scores, extra = self.model.sampled(batch, *inputs)  # type: ignore[operator]
+        return scores * self.std + self.mean, extra
+
+
+def _in_units(experiment: Experiment, data: Data, values: Tensor) -> InUnits:
+    return InUnits(build(experiment, data), values)
+
+
+def _std(values: Tensor) -> Tensor:
+    spread = values.std(0, correction=0)
+    return torch.where(spread > 0, spread, 1.0)
+
+
+def _standardized_error(scores: Tensor, values: Tensor, *, std: Tensor) -> Tensor:
+    return ((scores - values) / std).square().mean()
+
+
+def usual_loss(data: Data) -> str | None:
+    """Return the loss of data from :func:`drgcn.load`: squared errors of measured values, also of
+    whole ones, or ``None`` for the loss that labels have by their form."""
+    measured = data.y.is_floating_point() and not data.dataset.multi_label
+    return "mse" if measured else None
+
+
 def _seed_result(
     result: FitResult, place: int, epochs: list[int], inputs: tuple[Any, ...]
 ) -> SeedResult:
     run_for = result.epochs_run[place]
-    layers = layer_states(result.models[place], inputs)
+    model = result.models[place]
+    layers = layer_states(model.model if isinstance(model, InUnits) else model, inputs)
 
     def points(name: str) -> list[float]:
         curve = result.curves[name][place]
