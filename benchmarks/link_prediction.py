@@ -115,7 +115,7 @@ def main() -> None:
         }
         for who, areas, seconds in (("PyG", theirs, their_seconds), ("fit", ours, our_seconds))
     ]
-    write_csv("link-prediction", rows, device, given.out)
+    write_csv("link_prediction", rows, device, given.out)
 
 
 if __name__ == "__main__":
