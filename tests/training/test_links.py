@@ -234,12 +234,13 @@ def test_evaluation_sees_the_edges_of_its_own_part():
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.skipif("DRGCN_DATA" not in os.environ, reason="needs the real datasets")
-def test_links_of_cora_are_predicted_as_well_as_published():
-    """Kipf and Welling's graph auto-encoder: ROC-AUC 91.0 and average precision 92.0."""
+def test_links_of_cora_are_predicted_about_as_well_as_published():
+    """Kipf and Welling's graph auto-encoder has a ROC-AUC of 91.0; benchmarks/link_prediction.py
+    runs PyG's own example on this very split."""
     data = load("cora", normalize="none")
     seed_everything(0)
     cut = RandomLinkSplit(0.05, 0.1, is_undirected=True, add_negative_train_samples=False)
     parts = cut(Data(x=data.x, edge_index=data.edge_index))
-    make = partial(GCN, data.num_features, 32, 2, out_channels=16)
-    result = fit(make, parts, range(4), epochs=150, weight_decay=0.0)
+    make = partial(GCN, data.num_features, 128, 2, out_channels=64)
+    result = fit(make, parts, range(4), epochs=100, weight_decay=0.0)
     assert sum(result.test_accuracy) / 4 >= 0.90
