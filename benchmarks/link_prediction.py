@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from measuring import write_csv
 from sklearn.metrics import roc_auc_score
+from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 from torch_geometric.transforms import RandomLinkSplit
@@ -86,7 +87,7 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device(given.device)
     data = load("cora", normalize="none")
-    torch.manual_seed(0)
+    seed_everything(0)
     cut = RandomLinkSplit(0.05, 0.1, is_undirected=True, add_negative_train_samples=False)
     parts = cut(Data(x=data.x, edge_index=data.edge_index).to(device))
 
@@ -114,7 +115,7 @@ def main() -> None:
         }
         for who, areas, seconds in (("PyG", theirs, their_seconds), ("fit", ours, our_seconds))
     ]
-    write_csv("link-prediction", rows, device, given.out)
+    write_csv("link_prediction", rows, device, given.out)
 
 
 if __name__ == "__main__":

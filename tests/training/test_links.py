@@ -1,6 +1,7 @@
 """Link prediction: pairs held out, pairs drawn, and the loop of PyG beside ``fit``."""
 
 import os
+import random
 from functools import partial
 
 import pytest
@@ -8,13 +9,15 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
+from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GCNConv
 from torch_geometric.transforms import RandomLinkSplit
 from torch_geometric.utils import to_undirected
 
-from drgcn import compare, fit, load
-from drgcn.errors import InputError
+import drgcn.nn
+from drgcn import compare, fit, load, reweighting_blocks
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import step_key, stream_key
 from drgcn.training import load_fit
 from drgcn.training.randomness import SeededRandomness
@@ -33,6 +36,7 @@ def split(*, drawn, seed=0):
     x = torch.randn(NODES, FEATURES, generator=draw) + side[:, None]
     data = Data(x=x, edge_index=to_undirected(pairs))
     torch.manual_seed(seed)
+    random.seed(seed)  # of which PyG draws the pairs without edges
     return RandomLinkSplit(
         num_val=0.1, num_test=0.2, is_undirected=True, add_negative_train_samples=not drawn
     )(data)
@@ -168,6 +172,19 @@ def test_communities_are_found(tmp_path):
     assert again.predict(test).mean.shape == (test.edge_label_index.size(1), 1)
 
 
+def test_edges_that_are_seen_are_told():
+    parts = split(drawn=True)
+    parts[2].edge_index = torch.cat([parts[2].edge_index, parts[2].edge_label_index[:, :3]], 1)
+    with pytest.warns(DrgcnWarning, match="3 edges to predict in the test part"):
+        fit(encoder, parts, [0], epochs=1)
+
+
+def test_models_of_this_package_encode_nodes():
+    make = partial(drgcn.nn.GCN, FEATURES, 8, 4, reweight="dr")
+    result = fit(make, split(drawn=True), range(2), epochs=2)
+    assert len(reweighting_blocks(result.models[0])) == 2
+
+
 def test_gates_are_compared_on_links():
     found = compare(encoder, split(drawn=True), range(2), epochs=3, metric="MRR")
     assert list(found.rows) == [None, "dr", "static", "constant"]
@@ -201,6 +218,12 @@ def test_pairs_that_mean_nothing_are_refused(change, options, words):
         fit(encoder, parts, [0], epochs=1, **options)
 
 
+@pytest.mark.parametrize("make", [encoder(), lambda: None, 3])
+def test_what_builds_no_encoder_is_refused(make):
+    with pytest.raises(InputError, match=r"Expected a function|return a module"):
+        fit(make, split(drawn=True), [0], epochs=1)
+
+
 def test_evaluation_sees_the_edges_of_its_own_part():
     parts = split(drawn=True)
     task = Task.from_data(parts, LinkPredictor(encoder()).prepare, CPU)
@@ -211,12 +234,13 @@ def test_evaluation_sees_the_edges_of_its_own_part():
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.skipif("DRGCN_DATA" not in os.environ, reason="needs the real datasets")
-def test_links_of_cora_are_predicted_as_well_as_published():
-    """Kipf and Welling's graph auto-encoder: ROC-AUC 91.0 and average precision 92.0."""
+def test_links_of_cora_are_predicted_about_as_well_as_published():
+    """Kipf and Welling's graph auto-encoder has a ROC-AUC of 91.0; benchmarks/link_prediction.py
+    runs PyG's own example on this very split."""
     data = load("cora", normalize="none")
-    torch.manual_seed(0)
+    seed_everything(0)
     cut = RandomLinkSplit(0.05, 0.1, is_undirected=True, add_negative_train_samples=False)
     parts = cut(Data(x=data.x, edge_index=data.edge_index))
-    make = partial(GCN, data.num_features, 32, 2, out_channels=16)
-    result = fit(make, parts, range(4), epochs=150, weight_decay=0.0)
+    make = partial(GCN, data.num_features, 128, 2, out_channels=64)
+    result = fit(make, parts, range(4), epochs=100, weight_decay=0.0)
     assert sum(result.test_accuracy) / 4 >= 0.90

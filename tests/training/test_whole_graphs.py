@@ -176,6 +176,15 @@ def test_a_model_may_take_the_whole_batch():
             "one row per graph",
         ),
         (lambda lists: (lists[0], lists[1], [Data(y=torch.ones(1))]), {}, "features"),
+        (
+            lambda lists: (
+                lists[0],
+                lists[1],
+                [*lists[2], Data(x=torch.ones(3, 5), y=torch.tensor([1]))],
+            ),
+            {},
+            "the same attributes and widths",
+        ),
     ],
 )
 def test_what_is_no_list_of_graphs_is_refused(change, options, words):

@@ -58,6 +58,8 @@ def compare(
     wrong = [gate for gate in gates if gate not in GATES]
     if wrong or not gates:
         raise InputError(f"Expected gates out of {list(GATES)}; found {wrong or 'none'}.")
+    # Before the training, as it may refuse a metric.
+    guess = Guess.of(data, split, loss=options.get("loss"), metric=options.get("metric"))
     seeds = tuple(seeds) if isinstance(seeds, Iterable) else seeds  # an iterator is read once
     fits = {g: fit(_gated(make_model, g), data, seeds, split=split, **options) for g in gates}
     rows = {
@@ -69,8 +71,7 @@ def compare(
         }
         for gate, result in fits.items()
     }
-    chosen = {name: options.get(name) for name in ("loss", "metric")}
-    return Comparison(rows, Guess.of(data, split, **chosen), fits)
+    return Comparison(rows, guess, fits)
 
 
 def _gated(

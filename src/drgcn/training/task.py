@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import random_uniform, step_key
 from drgcn.training.inputs import (
     PARTS,
@@ -259,12 +260,15 @@ def part_labels(
     """Return the labels of three parts with pairs of nodes or graphs, and their objective."""
     if is_links(data):
         labels = [_pair_labels(part, name) for part, name in zip(data, PARTS, strict=True)]
+        _warn_of_seen_pairs(data)
         return labels, objective_for(labels[1], loss, metric, kind="links", device=device)
     found = [_graph_labels(graphs, name) for graphs, name in zip(data, PARTS, strict=True)]
     kind = kind_meant(loss, metric, found[0])
-    for labels_, name in zip(found, PARTS, strict=True):
-        check_labels(labels_, f"graphs of the {name} part", kind)
-    labels = [labels_as(labels_, kind) for labels_ in found]
+    for of_part, name in zip(found, PARTS, strict=True):
+        check_labels(of_part, f"graphs of the {name} part", kind)
+    labels = [labels_as(of_part, kind) for of_part in found]
+    if len({of_part.shape[1:] for of_part in labels}) > 1:
+        raise InputError("Expected as many labels of each graph in all three parts.")
     return labels, objective_for(torch.cat(labels), loss, metric, kind=kind, device=device)
 
 
@@ -290,7 +294,13 @@ def _graph_labels(graphs: Sequence[Data], name: str) -> Tensor:
         )
     for graph in graphs:
         check_features(graph)
-    batch = Batch.from_data_list(list(graphs))
+    try:
+        batch = Batch.from_data_list(list(graphs))
+    except (RuntimeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"Expected graphs with the same attributes and widths in the {name} part, which PyG "
+            f"can batch; found others: {str(error).splitlines()[0]}"
+        ) from None
     return labels_of(batch.get("y"), len(graphs), "graph")
 
 
@@ -314,6 +324,20 @@ def _pair_labels(part: Data, name: str) -> Tensor:
     if name == "train" and bool(labels.all()):
         labels = torch.cat([labels, torch.zeros_like(labels)])
     return labels.float()[:, None]
+
+
+def _warn_of_seen_pairs(parts: Sequence[Data]) -> None:
+    for part, name in zip(parts[1:], PARTS[1:], strict=True):
+        pairs = part.edge_label_index[:, part.edge_label == 1]
+        asked, seen = (e[0] * part.num_nodes + e[1] for e in (pairs, part.edge_index))
+        shared = int(torch.isin(asked, seen).sum())
+        if shared:
+            warnings.warn(
+                f"{shared:,} edges to predict in the {name} part are in its edge_index, which the "
+                f"model sees: results on them say little about unseen edges.",
+                DrgcnWarning,
+                stacklevel=2,
+            )
 
 
 class LinkPredictor(torch.nn.Module):
@@ -388,7 +412,8 @@ def link_maker(
         encoder = make_encoder()
         return LinkPredictor(encoder, prepare) if isinstance(encoder, torch.nn.Module) else encoder
 
-    return make if callable(make_encoder) else make_encoder
+    wrong = isinstance(make_encoder, torch.nn.Module) or not callable(make_encoder)
+    return make_encoder if wrong else make
 
 
 def labelled_data(
