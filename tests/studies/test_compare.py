@@ -11,7 +11,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 import drgcn
 from drgcn import compare, fit, insert_reweighting, load
 from drgcn.errors import InputError
-from drgcn.studies.compare import Comparison, Guess, Scores
+from drgcn.studies.comparison import Comparison, Guess, Scores
 from drgcn.training.objectives import objective_for
 
 
@@ -168,7 +168,7 @@ def test_a_lower_error_is_a_gain(planted):
 
 
 def test_an_error_beats_a_guess_if_it_is_lower():
-    guess = Guess(2.0, 50, "MAE", higher_is_better=False)
+    guess = Guess(2.0, 50, "MAE", higher_is_better=False, share=False)
     assert guess.is_beaten_by([1.9])
     assert not guess.is_beaten_by([2.1])
 

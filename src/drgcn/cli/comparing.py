@@ -24,12 +24,12 @@ from torch_geometric.data import Data
 from drgcn.errors import UndefinedStability
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
-from drgcn.studies.compare import Comparison, Guess
-from drgcn.studies.comparison import k_words, summarize
+from drgcn.studies.comparison import Comparison, Guess, k_words, summarize
 from drgcn.studies.experiment import Experiment, unusual
 from drgcn.studies.run import Outcome, run, usual_loss
 from drgcn.training import Progress as FitProgress
 from drgcn.training.objectives import is_share
+from drgcn.training.task import tested_labels
 
 
 def run_rows(
@@ -72,7 +72,7 @@ def run_rows(
 
 def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     """The table, what it means, and where its records are."""
-    guess = Guess.of(data, loss=usual_loss(data), metric=outcomes[0].experiment.metric)
+    guess = guess_of(data, outcomes[0].experiment.metric)
     report = comparison(data, outcomes, guess)
     if as_json:
         print(json.dumps(report))
@@ -96,6 +96,12 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
     for row in report["rows"]:
         for path in row["records"]:
             console.print(f"  {path}", style="dim", highlight=False, soft_wrap=True)
+
+
+def guess_of(data: Data, metric: str | None) -> Guess:
+    """Return the best constant answer for the test nodes of a dataset."""
+    labels, objective = tested_labels(data, None, usual_loss(data), metric)
+    return Guess.of(objective, labels)
 
 
 def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[str, Any]:

@@ -124,11 +124,9 @@ def train(
 
     Example: drgcn train cora --split full --compare
     """
-    from drgcn.cli.comparing import print_comparison, run_rows
+    from drgcn.cli.comparing import guess_of, print_comparison, run_rows
     from drgcn.data import load
-    from drgcn.studies.compare import Guess
     from drgcn.studies.experiment import usual_scaling
-    from drgcn.studies.run import usual_loss
 
     use_threads(threads)
     where = use_device(device)
@@ -137,7 +135,7 @@ def train(
         given["target"] = target
     normalize = normalize or usual_scaling(dataset, model)
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **given)
-    usual, asked = (Guess.of(data, loss=usual_loss(data), metric=m) for m in (None, metric))
+    usual, asked = (guess_of(data, m) for m in (None, metric))
     options = TrainOptions(
         model=model,
         metric=None if asked.metric == usual.metric else asked.metric,

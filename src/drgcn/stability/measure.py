@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,25 @@ def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:
         raise InputError("Expected a gate with entries; found an empty one.")
     s = s.detach().double()
     return float(((s < margin) | (s > 1 - margin)).double().mean())
+
+
+def graph_stability(x: Tensor, s: Tensor, graph: Tensor | None = None) -> float | None:
+    """Return K of features ``x`` for a vector ``s``, ``[d]`` or one a graph ``[graphs, d]``.
+
+    With several graphs this is the mean over those where K is defined; it is ``None`` where there
+    is no such graph, as for a layer whose inputs are all zero or not finite.
+    """
+    if s.dim() == 1:
+        pairs = [(x, s)]
+    else:
+        assert graph is not None
+        dense = x if x.layout == torch.strided else x.to_dense()
+        pairs = [(dense[graph == number], s[number]) for number in range(len(s))]
+    values = []
+    for features, vector in pairs:
+        with contextlib.suppress(UndefinedStability, NonFiniteError):
+            values.append(stability_k(features, vector))
+    return sum(values) / len(values) if values else None
 
 
 def checked_covariance(c: Any) -> Tensor:

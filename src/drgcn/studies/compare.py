@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from drgcn.errors import InputError
 from drgcn.insertion import insert_reweighting
-from drgcn.reporting.tables import Table
-from drgcn.stats import Decision, Interval, Summary
-from drgcn.studies.comparison import GATES, Pair, Tested, decide_rows, gain, verdict
-from drgcn.training import FitResult, fit
-from drgcn.training.objectives import LossChoice, MetricChoice, is_share
-from drgcn.training.task import TaskData, tested_labels
-
-# Standard errors of a guess on the test nodes by which a row must beat it to have learnt.
-_ERRORS: Final = 2.0
+from drgcn.studies.comparison import GATES, Comparison, Guess, Scores
+from drgcn.training import fit
+from drgcn.training.inputs import Prepare, default_prepare, new_model
+from drgcn.training.objectives import LossChoice, MetricChoice
+from drgcn.training.task import TaskData, graphs_in, tested_labels
 
 
 def compare(
@@ -55,13 +50,25 @@ def compare(
         >>> list(found.fits)
         [None, 'dr', 'static', 'constant']
     """
+    gates = (gates,) if isinstance(gates, str) else tuple(gates)
     wrong = [gate for gate in gates if gate not in GATES]
     if wrong or not gates:
-        raise InputError(f"Expected gates out of {list(GATES)}; found {wrong or 'none'}.")
+        raise InputError(
+            f"Expected gates out of {list(GATES)}, of which None is the plain model; found "
+            f"{wrong or 'none'}."
+        )
     # Before the training, as it may refuse a metric.
-    guess = Guess.of(data, split, loss=options.get("loss"), metric=options.get("metric"))
+    guess = guess_of(data, split, loss=options.get("loss"), metric=options.get("metric"))
     seeds = tuple(seeds) if isinstance(seeds, Iterable) else seeds  # an iterator is read once
-    fits = {g: fit(_gated(make_model, g), data, seeds, split=split, **options) for g in gates}
+    makers = {gate: _gated(make_model, gate, data, options.get("prepare")) for gate in gates}
+    _expect_different_rows(makers)
+    fits = {}
+    for gate, make in makers.items():
+        own = dict(options)
+        if own.get("checkpoint") is not None:
+            path = Path(own["checkpoint"])
+            own["checkpoint"] = path.with_name(f"{path.name}-{gate or 'plain'}")
+        fits[gate] = fit(make, data, seeds, split=split, **own)
     rows = {
         gate: {
             seed: Scores(*scores)
@@ -75,7 +82,10 @@ def compare(
 
 
 def _gated(
-    make_model: Callable[..., torch.nn.Module], gate: str | None
+    make_model: Callable[..., torch.nn.Module],
+    gate: str | None,
+    data: TaskData,
+    prepare: Prepare | None,
 ) -> Callable[[], torch.nn.Module]:
     """Return a function that builds the model of a row."""
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
@@ -87,156 +97,51 @@ def _gated(
         return lambda: make_model(gate)
     if gate is None:
         return make_model
-    return lambda: insert_reweighting(make_model(), gate=gate)  # type: ignore[arg-type]
+
+    def make() -> torch.nn.Module:
+        model = make_model()
+        if any(is_lazy(parameter) for parameter in model.parameters()):
+            # First, as without a gate: gates draw random numbers for their weights too.
+            graph = next(iter(graphs_in(data)))
+            with torch.no_grad():
+                model.eval()(*(prepare or default_prepare(model))(graph))
+            model.train()
+        return insert_reweighting(model, gate=gate)  # type: ignore[arg-type]
+
+    return make
 
 
-class Scores(NamedTuple):
-    """Test and validation accuracy of one seed."""
-
-    test_accuracy: float
-    val_accuracy: float
-
-
-@dataclass(frozen=True)
-class Guess:
-    """The best answer that is the same for every test node.
-
-    Attributes:
-        score: The metric of that answer: for classes, the share of the most frequent one.
-        nodes: Number of test nodes; for ROC-AUC, of nodes whose share would vary as much.
-        metric: The metric.
-        higher_is_better: False if the metric is an error.
-    """
-
-    score: float
-    nodes: int
-    metric: str
-    higher_is_better: bool = True
-
-    @staticmethod
-    def of(
-        data: TaskData,
-        split: int | None = None,
-        *,
-        loss: LossChoice = None,
-        metric: MetricChoice = None,
-    ) -> Guess:
-        """Return the guess for the test nodes of a graph."""
-        labels, objective = tested_labels(data, split, loss, metric)
-        return Guess(
-            objective.guess(labels),
-            objective.sample_size(labels),
-            objective.metric,
-            objective.higher_is_better,
+def _expect_different_rows(makers: Mapping[str | None, Callable[[], torch.nn.Module]]) -> None:
+    """Refuse models that cannot be built, and rows that would be the same model twice."""
+    states = {}
+    for gate, make in makers.items():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            parameters = new_model(make).named_parameters()
+        states[gate] = {name: value for name, value in parameters if not is_lazy(value)}
+    plain = states.get(None)
+    same = [
+        gate
+        for gate, state in states.items()
+        if gate not in (None, "constant")  # which has no parameters
+        and plain is not None
+        and state.keys() == plain.keys()
+        and all(torch.equal(state[name], value) for name, value in plain.items())
+    ]
+    if same:
+        raise InputError(
+            f"Expected a model without gates, or a function that builds it with the gate it is "
+            f"given; found the same parameters plain and with {same[0]!r}."
         )
 
-    def is_beaten_by(self, scores: Sequence[float]) -> bool:
-        """Return whether the mean of some scores is better than the guess by more than chance on
-        as many test nodes."""
-        mean = float(np.mean(scores))
-        if not is_share(self.metric):
-            return mean > self.score if self.higher_is_better else mean < self.score
-        error = math.sqrt(max(self.score * (1 - self.score), 0.0) / self.nodes)
-        return mean > self.score + _ERRORS * error
 
-    def number(self, score: float) -> float:
-        """Return a score as it is printed: shares in percent."""
-        return 100 * score if is_share(self.metric) else score
-
-    @property
-    def unit(self) -> str:
-        """The metric with its unit."""
-        return f"{self.metric} %" if is_share(self.metric) else self.metric
-
-    @property
-    def digits(self) -> int:
-        """Decimal places of a printed score."""
-        return 2 if is_share(self.metric) else 4
-
-    @property
-    def gain_unit(self) -> str:
-        """Unit of the differences between rows, where it is not that of the metric."""
-        return "" if self.higher_is_better else ", % of the error of a guess"
-
-    @property
-    def words(self) -> str:
-        """The guess in words."""
-        if self.metric == "accuracy":
-            return f"the most frequent class is {100 * self.score:.2f} % of the test nodes"
-        if is_share(self.metric):
-            return f"one answer for all test nodes reaches {self.metric} {100 * self.score:.2f} %"
-        return f"one answer for all test nodes reaches {self.metric} {self.score:.4g}"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Results of one model with several gates, on the same seeds.
-
-    Attributes:
-        rows: Results by gate and seed; the gate ``None`` is the plain model.
-        guess: The best answer that looks at no node.
-        fits: The result of each gate, with its models, where :func:`compare` has trained them.
-    """
-
-    rows: Mapping[str | None, Mapping[int, Tested]]
-    guess: Guess
-    fits: Mapping[str | None, FitResult] = field(default_factory=dict, repr=False)
-
-    @property
-    def judged(self) -> Mapping[str | None, Mapping[int, Tested]]:
-        """Rows in which more is better: of an error, the share by which it is below a guess's."""
-        if self.guess.higher_is_better or not self.guess.score:
-            return self.rows
-        return {
-            gate: {
-                seed: Scores(1 - result.test_accuracy / self.guess.score, math.nan)
-                for seed, result in row.items()
-            }
-            for gate, row in self.rows.items()
-        }
-
-    @property
-    def decided(self) -> dict[Pair, Decision]:
-        """Tests of the pairs of rows, corrected as one family."""
-        return decide_rows(self.judged)
-
-    @property
-    def learnt(self) -> bool:
-        """True if some row is better than a guess that looks at no node."""
-        return any(
-            self.guess.is_beaten_by([result.test_accuracy for result in row.values()])
-            for row in self.rows.values()
-        )
-
-    @property
-    def verdict(self) -> str | None:
-        """Verdict in words; ``None`` if one of the four rows is missing."""
-        if not set(GATES) <= self.rows.keys():
-            return None
-        if not self.learnt:
-            return (
-                f"Nothing was learnt: no row is better than a guess ({self.guess.words}), and a "
-                f"comparison of guesses says nothing about the gates. Train longer, or look at "
-                f"features, labels and the metric first."
-            )
-        return verdict(self.decided)
-
-    def over_plain(self, gate: str | None) -> Interval | None:
-        """Return the points of a gate above the plain model, with their 95 % interval; for an
-        error, the percent of the guess's error by which it is lower."""
-        if gate is None or None not in self.rows:
-            return None
-        return gain(self.judged[gate], self.judged[None])
-
-    def summary(self) -> str:
-        """Return a table in Markdown, and the verdict below it."""
-        cells = []
-        for gate, row in self.rows.items():
-            found = Summary.of([self.guess.number(r.test_accuracy) for r in row.values()])
-            words = found.words(self.guess.digits)
-            cells.append((gate or "plain", words, str(self.over_plain(gate) or "")))
-        seeds = max(len(row) for row in self.rows.values())
-        over = f"over plain [95 %]{self.guess.gain_unit}"
-        heads = (f"{seeds} seeds", f"test {self.guess.unit}", over)
-        table = Table(heads, cells, left=1).markdown()
-        return "\n\n".join(part for part in (table, self.verdict) if part)
+def guess_of(
+    data: TaskData,
+    split: int | None = None,
+    *,
+    loss: LossChoice = None,
+    metric: MetricChoice = None,
+) -> Guess:
+    """Return the best constant answer for the test nodes of a graph."""
+    labels, objective = tested_labels(data, split, loss, metric)
+    return Guess.of(objective, labels)

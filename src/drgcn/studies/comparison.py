@@ -1,14 +1,16 @@
-"""Rows of a comparison summed up over seeds, and the verdict on their gates in words."""
+"""Rows of a comparison with and without gates: summed up, tested, and judged in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from drgcn._format import plural
+from drgcn.reporting.tables import Table
 from drgcn.stats import (
     LEVEL,
     Decision,
@@ -35,6 +37,8 @@ PAIRS: Final[tuple[Pair, ...]] = (
     ("constant", None),
 )
 _BLIND: Final = ("static", "constant")
+# Standard errors of a guess on the test nodes by which a row must beat it to have learnt.
+_ERRORS: Final = 2.0
 
 
 class Tested(Protocol):
@@ -121,7 +125,7 @@ def verdict(decided: Mapping[Pair, Decision]) -> str:
     """
     over_plain = decided["dr", None]
     if over_plain.test.seeds < 2:
-        return "One seed allows no comparison: use --seeds 20."
+        return "One seed allows no comparison: twenty are usual."
     over_blind = {name: decided["dr", name] for name in _BLIND}
     match over_plain.sign:
         case "unsure":
@@ -153,3 +157,151 @@ def _explanation(over_blind: Mapping[str, Decision]) -> str:
         f"and over both gates that are blind to data (over the {name} gate {least.words}): a "
         f"smaller step or a fixed gate alone does not explain it."
     )
+
+
+class Scores(NamedTuple):
+    """Test and validation accuracy of one seed."""
+
+    test_accuracy: float
+    val_accuracy: float
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The best answer that is the same for every test node.
+
+    Attributes:
+        score: The metric of that answer: for classes, the share of the most frequent one.
+        nodes: Number of test nodes; for ROC-AUC, of nodes whose share would vary as much.
+        metric: The metric.
+        higher_is_better: False if the metric is an error.
+        share: True if the metric is a share of something, which percent suit.
+    """
+
+    score: float
+    nodes: int
+    metric: str
+    higher_is_better: bool = True
+    share: bool = True
+
+    @staticmethod
+    def of(objective: Any, labels: Any) -> Guess:
+        """Return the guess for labels by an objective of :mod:`drgcn.training`."""
+        return Guess(
+            objective.guess(labels),
+            objective.sample_size(labels),
+            objective.metric,
+            objective.higher_is_better,
+            objective.is_share,
+        )
+
+    def is_beaten_by(self, scores: Sequence[float]) -> bool:
+        """Return whether the mean of some scores is better than the guess by more than chance on
+        as many test nodes."""
+        mean = float(np.mean(scores))
+        if not self.share:
+            return mean > self.score if self.higher_is_better else mean < self.score
+        error = math.sqrt(max(self.score * (1 - self.score), 0.0) / self.nodes)
+        return mean > self.score + _ERRORS * error
+
+    def number(self, score: float) -> float:
+        """Return a score as it is printed: shares in percent."""
+        return 100 * score if self.share else score
+
+    @property
+    def unit(self) -> str:
+        """The metric with its unit."""
+        return f"{self.metric} %" if self.share else self.metric
+
+    @property
+    def digits(self) -> int:
+        """Decimal places of a printed score."""
+        return 2 if self.share else 4
+
+    @property
+    def gain_unit(self) -> str:
+        """Unit of the differences between rows, where it is not that of the metric."""
+        return "" if self.higher_is_better else ", % of the error of a guess"
+
+    @property
+    def words(self) -> str:
+        """The guess in words."""
+        if self.metric == "accuracy":
+            return f"the most frequent class is {100 * self.score:.2f} % of the test nodes"
+        if self.share:
+            return f"one answer for all test nodes reaches {self.metric} {100 * self.score:.2f} %"
+        return f"one answer for all test nodes reaches {self.metric} {self.score:.4g}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of one model with several gates, on the same seeds.
+
+    Attributes:
+        rows: Results by gate and seed; the gate ``None`` is the plain model.
+        guess: The best answer that looks at no node.
+        fits: The result of each gate, with its models, where :func:`drgcn.compare` trained them.
+    """
+
+    rows: Mapping[str | None, Mapping[int, Tested]]
+    guess: Guess
+    fits: Mapping[str | None, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def judged(self) -> Mapping[str | None, Mapping[int, Tested]]:
+        """Rows in which more is better: of an error, the share by which it is below a guess's."""
+        if self.guess.higher_is_better or not self.guess.score:
+            return self.rows
+        return {
+            gate: {
+                seed: Scores(1 - result.test_accuracy / self.guess.score, math.nan)
+                for seed, result in row.items()
+            }
+            for gate, row in self.rows.items()
+        }
+
+    @property
+    def decided(self) -> dict[Pair, Decision]:
+        """Tests of the pairs of rows, corrected as one family."""
+        return decide_rows(self.judged)
+
+    @property
+    def learnt(self) -> bool:
+        """True if some row is better than a guess that looks at no node."""
+        return any(
+            self.guess.is_beaten_by([result.test_accuracy for result in row.values()])
+            for row in self.rows.values()
+        )
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict in words; ``None`` if one of the four rows is missing."""
+        if not set(GATES) <= self.rows.keys():
+            return None
+        if not self.learnt:
+            return (
+                f"Nothing was learnt: no row is better than a guess ({self.guess.words}), and a "
+                f"comparison of guesses says nothing about the gates. Train longer, or look at "
+                f"features, labels and the metric first."
+            )
+        return verdict(self.decided)
+
+    def over_plain(self, gate: str | None) -> Interval | None:
+        """Return the points of a gate above the plain model, with their 95 % interval; for an
+        error, the percent of the guess's error by which it is lower."""
+        if gate is None or None not in self.rows:
+            return None
+        return gain(self.judged[gate], self.judged[None])
+
+    def summary(self) -> str:
+        """Return a table in Markdown, and the verdict below it."""
+        cells = []
+        for gate, row in self.rows.items():
+            found = Summary.of([self.guess.number(r.test_accuracy) for r in row.values()])
+            words = found.words(self.guess.digits)
+            cells.append((gate or "plain", words, str(self.over_plain(gate) or "")))
+        seeds = max(len(row) for row in self.rows.values())
+        over = f"over plain [95 %]{self.guess.gain_unit}"
+        heads = (plural(seeds, "seed"), f"test {self.guess.unit}", over)
+        table = Table(heads, cells, left=1).markdown()
+        return "\n\n".join(part for part in (table, self.verdict) if part)

@@ -18,8 +18,9 @@ from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import InputError
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
+from drgcn.nn.sparse import SparseMatrix
 from drgcn.records import environment
-from drgcn.stability import gate_saturation
+from drgcn.stability import gate_saturation, graph_stability
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.training import (
@@ -36,7 +37,6 @@ from drgcn.training import (
 from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.objectives import LossChoice
 from drgcn.training.task import tested_inputs
-from drgcn.training.tracker import graph_stability
 
 _OPTIMIZERS: dict[str, MakeOptimizer] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
@@ -350,7 +350,9 @@ def layer_states(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[LayerS
     found = []
     for layer_input, s, _ in model.layers(*inputs):  # type: ignore[operator]
         if s is not None:
-            k = graph_stability(layer_input, s, graph)
+            sparse = isinstance(layer_input, SparseMatrix)
+            x = layer_input.to_csr() if sparse else layer_input
+            k = graph_stability(x, s, graph)
             found.append(
                 LayerState(
                     k=None if k is None else round(k, 4),

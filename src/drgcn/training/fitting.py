@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,8 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from drgcn.errors import DrgcnError, InputError
+from drgcn.streams import stream_key
 from drgcn.training.inputs import (
     MakeOptimizer,
     Prepare,
@@ -60,11 +63,8 @@ _WORTH_TRACING: Final = 20
 # allocators round up.
 _PEAKS_PER_PASS: Final = 2.0
 _SHARE_OF_FREE_MEMORY: Final = 0.9
-# Tensors of a graph that a checkpoint belongs to.
-_OF_NODES: Final = ("y", "train_mask", "val_mask", "edge_index", "x", "graph", "edge_weight")
-_HASHED: Final = (*_OF_NODES, "edge_label_index", "edge_label")
 # Version of the layout of checkpoints; one of another layout cannot be resumed.
-_STATE: Final = 3
+_STATE: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -277,6 +277,7 @@ class _Training:
         return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size)
 
 
+@torch.enable_grad()
 def _run_pass(
     make_model: Callable[[], torch.nn.Module],
     data: TaskData,
@@ -340,7 +341,7 @@ def _run_pass(
     if loop.checkpoint is not None:
         chosen = () if training.loss is None and training.metric is None else (judged,)
         settings = (*training.settings(loop.usual), grid_pass.split, *chosen)
-        loop.fingerprint = fingerprint_of(settings, data, make_model)
+        loop.fingerprint = fingerprint_of(settings, data, make_model, task.val.inputs)
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
     results = []
@@ -510,28 +511,51 @@ def lane_blocks(
 
 
 def fingerprint_of(
-    settings: tuple[Any, ...], data: TaskData, make_model: Callable[[], torch.nn.Module]
+    settings: tuple[Any, ...],
+    data: TaskData,
+    make_model: Callable[[], torch.nn.Module],
+    inputs: tuple[Any, ...] = (),
 ) -> str:
-    """Hash settings, data and model, so that only checkpoints of the same run are resumed."""
+    """Hash settings, data, model and its arguments, so that only checkpoints of the same run are
+    resumed."""
     digest = hashlib.sha256(repr((_STATE, *settings)).encode())
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, Tensor):
+            dense = value if value.layout == torch.strided else value.to_dense()
+            digest.update(f"{name} {dense.dtype} {list(dense.shape)}".encode())
+            digest.update(dense.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+
     for graph in graphs_in(data):
-        for name in _HASHED:
-            if isinstance(value := graph.get(name), Tensor):
-                dense = value if value.layout == torch.strided else value.to_dense()
-                digest.update(dense.cpu().numpy().tobytes())
-    model = new_model(make_model)
+        for name, value in sorted(graph.to_dict().items()):
+            add(name, value)
+    for place, value in enumerate(inputs):
+        add(f"input {place}", value)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_key(0, "initialisation"))
+        model = make_model()
+    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+        digest.update(f"{name} {parameter.requires_grad}".encode())
+        if not is_lazy(parameter):
+            add(name, parameter)
     digest.update(repr(model).encode())
-    for module in model.modules():  # dropout rates and the like are seldom printed
-        facts = {k: v for k, v in vars(module).items() if _is_plain(v)}
-        digest.update(repr(sorted(facts.items())).encode())
+    for name, module in model.named_modules():  # dropout rates and the like are seldom printed
+        facts = {k: _printed(v) for k, v in vars(module).items() if _is_plain(v)}
+        digest.update(f"{name} {type(module).__qualname__} {sorted(facts.items())}".encode())
     return digest.hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """True for values that print the same in every process: numbers, text, tuples of them."""
+    """True for values that print the same in every process: numbers, text, functions, tuples."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
-    return isinstance(value, int | float | str)
+    return isinstance(value, int | float | str) or inspect.isroutine(value)
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_printed, value))})"
+    return name_of(value) if inspect.isroutine(value) else repr(value)
 
 
 @torch.no_grad()

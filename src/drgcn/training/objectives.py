@@ -72,6 +72,11 @@ class Objective:
         """Return the metric ``[seeds]`` in single precision."""
         return self.measure(scores, labels).to(torch.float32)
 
+    @property
+    def is_share(self) -> bool:
+        """True if the metric is a share of something, which percent suit."""
+        return is_share(self.metric)
+
     def guess(self, labels: Tensor) -> float:
         """Return the metric of the best answer that is the same for every node."""
         labels = labels.double() if labels.is_floating_point() else labels

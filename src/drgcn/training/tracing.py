@@ -50,6 +50,8 @@ def record(
         return {name: value.clone() for name, value in buffers.items()}
 
     program = make_fx(function)(detached, copies(), keys)
+    _fold(program)  # what is constant need not be made functional, and sometimes cannot be
+    program.recompile()
     # In a second pass, because functions with gradients of their own cannot be in the first.
     program = make_fx(functionalize(program, remove="mutations"))(detached, copies(), keys)
     for node in program.graph.nodes:
@@ -72,6 +74,7 @@ def _fold(program: fx.GraphModule) -> Constants:
         elif node.op == "call_function" and all(i in values for i in node.all_input_nodes):
             args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
             values[node] = node.target(*args, **kwargs)
+    _unfold_what_is_written(graph, values)
     for number, node in enumerate(list(graph.nodes)):
         read = any(user not in values for user in node.users)
         if node.op == "call_function" and read and isinstance(values.get(node), Tensor):
@@ -90,6 +93,32 @@ def _fold(program: fx.GraphModule) -> Constants:
     for name in [name for name, _ in program.named_buffers() if name not in used]:
         delattr(program, name)
     return values
+
+
+def _unfold_what_is_written(graph: fx.Graph, values: Constants) -> None:
+    """Take constants that the program writes into, and all made from them, out of the values."""
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node in values or schema is None or not schema.is_mutable:
+            continue
+        written = [
+            value
+            for argument, value in zip(schema.arguments, node.args, strict=False)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        waiting = [value for value in written if value in values]
+        if any(value.op == "get_attr" for value in waiting):
+            raise DrgcnError("it writes into its input")
+        while waiting:
+            taken = waiting.pop()
+            if values.pop(taken, None) is not None:
+                waiting += [user for user in taken.users if user in values]
+                waiting += [made for made in taken.all_input_nodes if _is_fresh(made, values)]
+
+
+def _is_fresh(node: fx.Node, values: Constants) -> bool:
+    """True for constants that share memory with what is made from them by views."""
+    return node in values and node.op == "call_function"
 
 
 def _replace(program: fx.GraphModule, node: fx.Node, module: torch.nn.Module, *args: Any) -> None:
@@ -199,8 +228,9 @@ def _add_messages_by_products(program: fx.GraphModule, constants: Constants) -> 
         shape = (_shape(node)[axis], _shape(source)[axis])
         if along != axis or _around(message, axis) != _around(node, axis):
             continue
-        if weight is None or weight in constants:
-            value = 1.0 if weight is None else constants[weight]
+        if not isinstance(weight, fx.Node) or weight in constants:
+            known = constants[weight] if isinstance(weight, fx.Node) else weight
+            value = 1.0 if known is None else known
             fixed = _constant_sum(value, to, start, shape, axis, message)
             if fixed is not None:
                 _replace(program, node, fixed, source)
@@ -236,13 +266,13 @@ def _is_zero(node: Any, constants: Constants) -> bool:
     return isinstance(value, Tensor) and not bool(value.any())
 
 
-def _weighed(node: fx.Node, constants: Constants) -> tuple[fx.Node | None, fx.Node]:
+def _weighed(node: fx.Node, constants: Constants) -> tuple[Any, fx.Node]:
     """Return weights and gathered rows of messages; without weights, the messages themselves."""
     if node.target is aten.mul.Tensor:
         first, second = node.args
         for weight, rows in ((first, second), (second, first)):
             if isinstance(rows, fx.Node) and _gathered(rows, constants) is not None:
-                return weight, rows  # type: ignore[return-value]
+                return weight, rows
     return None, node
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError, NonFiniteError, UndefinedStability
+from drgcn.errors import InputError
 from drgcn.insertion import reweighting_blocks
-from drgcn.nn.base import Features, LayerInput
+from drgcn.nn.base import LayerInput
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
-from drgcn.stability import gate_saturation, stability_k
+from drgcn.stability import gate_saturation, graph_stability
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,10 @@ class StabilityTracker:
         epoch = self.epochs + 1
 
         def add(name: str, x: Any, s: Tensor, batch: Tensor | None) -> None:
-            found.append(BlockState(epoch, name, graph_stability(x, s, batch), gate_saturation(s)))
+            plain = x.to_csr() if isinstance(x, SparseMatrix) else x
+            found.append(
+                BlockState(epoch, name, graph_stability(plain, s, batch), gate_saturation(s))
+            )
 
         def hook(name: str) -> Any:
             def record_block(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
@@ -112,23 +114,3 @@ class StabilityTracker:
         self.epochs = epoch
         self.history += found
         return found
-
-
-def graph_stability(x: Features, s: Tensor, graph: Tensor | None = None) -> float | None:
-    """Return K of features ``x`` for a vector ``s``, ``[d]`` or one a graph ``[graphs, d]``.
-
-    With several graphs this is the mean over those where K is defined; it is ``None`` where there
-    is no such graph, as for a layer whose inputs are all zero or not finite.
-    """
-    x = x.to_csr() if isinstance(x, SparseMatrix) else x
-    if s.dim() == 1:
-        pairs = [(x, s)]
-    else:
-        assert graph is not None
-        dense = x if x.layout == torch.strided else x.to_dense()
-        pairs = [(dense[graph == number], s[number]) for number in range(len(s))]
-    values = []
-    for features, vector in pairs:
-        with contextlib.suppress(UndefinedStability, NonFiniteError):
-            values.append(stability_k(features, vector))
-    return sum(values) / len(values) if values else None

@@ -169,7 +169,7 @@ class Trainer:
         self.best_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.last_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.best = {name: value.detach().clone() for name, value in stack.state().items()}
-        self.curves = torch.zeros(epochs, len(CURVES), seeds, device=device)
+        self.curves = torch.zeros(epochs, len(CURVES), seeds, dtype=torch.float32, device=device)
         self.rule_state = rule.start(seeds, device)
 
     def run_epoch(self) -> None:
