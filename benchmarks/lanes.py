@@ -106,8 +106,7 @@ def main() -> None:
                     "peak_mib": _peak(device),
                 }
             )
-            print(rows[-1], flush=True)
-    write_csv("lanes", rows, device, arguments.out)
+            write_csv("lanes", rows, device, arguments.out)  # after each: a run may be cut off
 
 
 def _peak(device: torch.device) -> int | None:

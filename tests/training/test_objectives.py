@@ -300,7 +300,7 @@ def test_labels_of_each_seed_reach_a_function(scores):
 
 
 def by_scikit_learn(scores, labels):
-    return accuracy_score(labels, scores.argmax(-1))
+    return accuracy_score(labels.cpu(), scores.argmax(-1).cpu())
 
 
 def by_torch(scores, labels):
