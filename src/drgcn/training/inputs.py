@@ -8,12 +8,14 @@ import inspect
 import math
 import operator
 import os
+import random
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from numbers import Real
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
@@ -48,7 +50,8 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
     """Return a copy of ``data`` with boolean masks ``[nodes]`` and labels in one of three forms.
 
     Args:
-        data: A PyG graph. Masks are boolean, one column a split, or lists of node numbers.
+        data: A PyG graph. Masks are boolean, one column a split, or lists of node numbers, in
+            tensors, arrays or lists.
         split: Column of masks ``[nodes, splits]``.
         kind: Meaning of the labels. (default: what their form says)
 
@@ -460,15 +463,29 @@ def name_of(make: Any) -> str:
     return f"{name}({', '.join(f'{k}={v!r}' for k, v in options.items())})" if options else name
 
 
+@contextlib.contextmanager
+def _kept_generators(device: torch.device | None = None) -> Iterator[None]:
+    """Context after which the generators of torch, Python and NumPy are as before."""
+    before = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(
+            [device] if device is not None and device.type == "cuda" else []
+        ):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+
+
 def new_model(make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    """Build a model that is not trained, without moving torch's generator."""
+    """Build a model that is not trained, without moving any generator."""
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
         raise InputError(
             f"Expected a function that builds a model, such as lambda: GCN(...); found "
             f"{type(make_model).__name__}."
         )
     try:
-        with torch.random.fork_rng(devices=[]):
+        with _kept_generators():
             model = make_model()
     except InputError:
         raise
@@ -596,7 +613,7 @@ def try_model(
     inputs = tuple(_cloned(value) for value in inputs)
     before = _contents(inputs)
     trial = copy.deepcopy(model).eval().to(device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with _kept_generators(device):
         scores = call_model(trial, inputs)
         with contextlib.suppress(Exception):  # what fails in training alone is told by training
             trial.train()(*inputs)
@@ -658,9 +675,9 @@ def call_model(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
 
 
 def _cloned(value: Any) -> Any:
-    if isinstance(value, Data | tuple | list | dict):
+    if isinstance(value, tuple | list | dict):
         return copy.deepcopy(value)
-    return value.clone() if isinstance(value, Tensor) else value
+    return value.clone() if isinstance(value, Tensor | Data) else value
 
 
 def _contents(inputs: tuple[Any, ...]) -> list[tuple[Any, int]]:
