@@ -1023,3 +1023,26 @@ def test_compiled_models_give_the_same_numbers(compiled_first, whole, x):
         torch.testing.assert_close(compiled(x, APART, batch=batch, batch_size=2), expected)
     if not whole:
         torch.testing.assert_close(compiled(x, APART, batch=BATCH), model(x, APART, batch=BATCH))
+
+
+# Mistakes of strangers
+
+
+@pytest.mark.parametrize("model", [pyg.GCN, None, lambda: pyg.GCN(D, 4, 2), "GCN"])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(InputError, match=r"Expected a model"):
+        insert_reweighting(model)
+
+
+@pytest.mark.parametrize("layers", [slice(0, 1), [[0]], 1.5, {}, True])
+def test_layers_that_are_none_are_refused(layers):
+    with pytest.raises(InputError, match=r"Expected layers from 0 'convs\.0'"):
+        insert_reweighting(pyg.GCN(D, 4, 2), layers=layers)
+
+
+@pytest.mark.parametrize(
+    "options", [{"hidden_channels": 0}, {"hidden_channels": "4"}, {"act": "nonsense"}, {"b": 1}]
+)
+def test_options_of_no_gate_are_refused(options):
+    with pytest.raises(InputError, match="Expected gate"):
+        insert_reweighting(pyg.GCN(D, 4, 2), **options)

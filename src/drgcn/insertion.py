@@ -8,7 +8,7 @@ import inspect
 import logging
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -69,6 +69,12 @@ def insert_reweighting(
         >>> reweighting_blocks(model)["convs.0.reweighting"]
         DimensionalReweighting(16, hidden_channels=4)
     """
+    if not isinstance(model, Module):
+        name = getattr(model, "__name__", type(model).__name__)
+        what = f"the class {name}" if isinstance(model, type) else name
+        raise InputError(
+            f"Expected a model, a torch.nn.Module; found {what}. Build it first, as in GCN(...)."
+        )
     _reject_models(model)
     make = gate_factory(gate, **options)
     model = _copy(model)
@@ -99,7 +105,9 @@ def _make_gate(
     """Return a gate that learns the graph of each node from the call it is part of."""
     try:
         gate = make(width)
-    except (TypeError, RuntimeError) as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"Expected gate to make a module of width {width}: {error}") from error
     if not isinstance(gate, Module):
         raise InputError(f"Expected gate to make a module; found {type(gate).__name__}.")
@@ -184,8 +192,14 @@ def _chosen(model: Module, places: list[_Place], layers: Layers) -> list[_Place]
         return free
     known: dict[int | str, _Place] = {place.name: place for place in places}
     known.update(enumerate(places))
-    wanted = [layers] if isinstance(layers, int | str) else list(layers)
-    wrong = [layer for layer in wanted if isinstance(layer, bool) or layer not in known]
+    wanted: list[Any] = [layers]
+    if isinstance(layers, Iterable) and not isinstance(layers, str):
+        wanted = list(layers)
+    wrong = [
+        layer
+        for layer in wanted
+        if isinstance(layer, bool) or not isinstance(layer, Hashable) or layer not in known
+    ]
     if wrong or not wanted:
         names = ", ".join(f"{number} {place.name!r}" for number, place in enumerate(places))
         raise InputError(f"Expected layers from {names or 'none'}; found {wrong or wanted}.")

@@ -140,8 +140,8 @@ def test_weights_belong_to_the_content_unless_all_are_one(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ("a,b,1\nb,a,2\n", "one weight for the edge between node 'a' and node 'b'.*1 and 2"),
-        ("a,b,-1\n", "finite and not negative; found -1.0 between node 'a' and node 'b'"),
+        ("a,b,1\nb,a,2\n", r"edges\.csv: .*between node 'a' and node 'b'.*1 and 2"),
+        ("a,b,-1\n", r"edges\.csv: .*found -1.0 between node 'a' and node 'b'"),
         ("a,b,\n", "an empty cell in the column 'weight'"),
         ("a,b,heavy\n", "'heavy' in the column 'weight'"),
     ],

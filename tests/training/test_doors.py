@@ -27,7 +27,8 @@ from drgcn import fit
 from drgcn.data import unite
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import stream_key
-from drgcn.training import load_fit
+from drgcn.training import BestValidation, Patience, RisingLoss, StepwiseDecay, load_fit
+from drgcn.training.inputs import checked_numbers, expect_elementwise, try_model
 
 NODES, FEATURES, CLASSES = 60, 7, 3
 
@@ -609,3 +610,351 @@ def test_results_are_saved_and_loaded(graph, tmp_path):
         load_fit(tmp_path / "fit", lambda: GraphSAGE(FEATURES, 8, 2, out_channels=CLASSES))
     with pytest.raises(InputError, match=r"FitResult\.save"):
         load_fit(tmp_path / "nowhere", gcn)
+
+
+# Mistakes of strangers
+
+
+@pytest.mark.parametrize("form", [torch.Tensor.numpy, torch.Tensor.tolist])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_masks_may_be_arrays_or_lists(graph, form, numbers):
+    masks = {
+        f"{part}_mask": form(nodes if numbers else graph[f"{part}_mask"])
+        for part, nodes in sets_of(graph).items()
+    }
+    found = fit(gcn, changed(graph, **masks), [0], epochs=2)
+    expected = fit(gcn, graph, [0], epochs=2)
+    assert torch.equal(found.curves["val_loss"][0], expected.curves["val_loss"][0])
+    assert found.test_accuracy == expected.test_accuracy
+
+
+def test_a_mask_of_words_is_refused(graph):
+    with pytest.raises(InputError, match="val_mask"):
+        fit(gcn, changed(graph, val_mask=["yes"] * NODES), [0], epochs=1)
+
+
+def test_validation_on_test_nodes_is_told(graph):
+    with pytest.warns(DrgcnWarning, match="in both data.val_mask and data.test_mask"):
+        fit(gcn, changed(graph, test_mask=graph.val_mask), [0], epochs=1)
+
+
+def test_one_hot_classes_are_told(graph):
+    data = changed(graph, y=F.one_hot(graph.y, CLASSES))
+    with pytest.warns(DrgcnWarning, match=r"argmax\(1\)"):
+        assert fit(gcn, data, [0], epochs=1).metric == "micro-F1"
+    fit(gcn, data, [0], epochs=1, loss="bce")  # which says that it is meant so
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_edges_without_a_number_are_refused(graph, name, value):
+    weights = torch.ones(graph.num_edges)
+    weights[3] = value
+    with pytest.raises(InputError, match=f"found 1 NaN or infinite entries in data.{name}"):
+        fit(gcn, changed(graph, **{name: weights}), [0], epochs=1)
+
+
+class Divided(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index) / 0
+
+
+class Complex(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index) * 1j
+
+
+class InPlace(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(x.mul_(2), edge_index)
+
+
+class InPlaceInTraining(Tuple):
+    def forward(self, x, edge_index):
+        return self.conv(F.dropout(x, 0.5, self.training, inplace=True), edge_index)
+
+
+class Overwriting(Tuple):
+    def forward(self, data):
+        data.x = self.conv(data.x, data.edge_index)
+        return data.x
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (Divided, "finite scores"),
+        (Complex, "real scores"),
+        (InPlace, "changes them in place"),
+        (InPlaceInTraining, "changes them in place"),
+        (Overwriting, "changes them in place"),
+        (GCN, "GCN raised TypeError"),
+        (lambda: GCN(FEATURES, 8, 2, act="nonsense"), "raised ValueError"),
+    ],
+)
+def test_models_that_cannot_be_trained_are_refused_and_leave_the_data(graph, make, words):
+    data = graph.clone()
+    with pytest.raises(InputError, match=words):
+        fit(make, data, [0], epochs=1)
+    assert torch.equal(data.x, graph.x)
+
+
+def test_a_trial_moves_no_generator(graph):
+    class Dropping(Tuple):
+        def forward(self, x, edge_index):
+            return self.conv(F.dropout(x, 0.5, self.training), edge_index)
+
+    before = torch.get_rng_state()
+    model, inputs = Dropping(), (graph.x, graph.edge_index)
+    torch.set_rng_state(before)
+    assert try_model(model, inputs, NODES, torch.device("cpu")) == CLASSES
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+class EdgesFirst(Tuple):
+    def forward(self, edge_index, x):
+        return self.conv(x, edge_index)
+
+
+class EdgesBeforeFeatures(Tuple):
+    def forward(self, edge_index, features):
+        return self.conv(features, edge_index)
+
+
+class WithOption(Tuple):
+    def forward(self, data, twice=False):
+        assert twice is False
+        return self.conv(data.x, data.edge_index)
+
+
+class Annotated(Tuple):
+    def forward(self, g: Data):
+        return self.conv(g.x, g.edge_index)
+
+
+class AnnotatedInWords(Tuple):
+    def forward(self, g: "Data"):
+        return self.conv(g.x, g.edge_index)
+
+
+class OptionBehindFeatures(Tuple):
+    def forward(self, x, edge_index, twice=False):
+        assert twice is False
+        return self.conv(x, edge_index)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        EdgesFirst,
+        EdgesBeforeFeatures,
+        WithOption,
+        Annotated,
+        AnnotatedInWords,
+        OptionBehindFeatures,
+    ],
+)
+def test_arguments_are_told_by_name_wherever_they_stand(graph, make):
+    found, expected = (fit(m, graph, [0], epochs=2) for m in (make, OtherNames))
+    assert torch.equal(found.curves["train_loss"][0], expected.curves["train_loss"][0])
+
+
+def test_an_option_of_a_network_without_edges_does_not_get_them(graph):
+    class Alone(nn.Linear):
+        def __init__(self):
+            super().__init__(FEATURES, CLASSES)
+
+        def forward(self, x, twice=False):
+            assert twice is False
+            return super().forward(x)
+
+    assert fit(Alone, graph, [0], epochs=1).epochs_run == [1]
+
+
+class Keyword(Tuple):
+    def forward(self, x, edge_index, *, edge_weight=None):
+        return self.conv(x, edge_index, edge_weight)
+
+
+def test_keyword_arguments_that_would_be_lost_are_refused(graph):
+    assert fit(Keyword, graph, [0], epochs=1).epochs_run == [1]
+    with pytest.raises(InputError, match="edge_weight behind a"):
+        fit(Keyword, changed(graph, edge_weight=torch.rand(graph.num_edges)), [0], epochs=1)
+
+
+def test_inductive_parts_need_an_edge_index(graph):
+    data = changed(graph, edge_index=None)
+    adjacency = torch.sparse_coo_tensor(
+        graph.edge_index.flip(0),
+        torch.ones(graph.num_edges),
+        (NODES, NODES),
+        check_invariants=True,
+    )
+    data.adj_t = adjacency.coalesce().to_sparse_csr()
+    with pytest.raises(InputError, match=r"Expected data\.edge_index"):
+        fit(gcn, data, [0], epochs=1, inductive="train")
+
+
+@pytest.mark.parametrize("seeds", [[2**53], [2**63], "01"])
+def test_seeds_beyond_their_keys_are_refused(graph, seeds):
+    with pytest.raises(InputError, match="seeds"):
+        fit(gcn, graph, seeds, epochs=1)
+
+
+@pytest.mark.parametrize("device", [None, "mps", 2.5])
+def test_devices_are_refused_in_a_sentence(graph, device):
+    with pytest.raises(InputError, match="device") as found:
+        fit(gcn, graph, [0], device=device)
+    assert len(str(found.value)) < 240
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "decay", "words"),
+    [
+        (partial(SGD, lr=0.5), 0.0, "without lr of its own"),
+        (partial(Adam, weight_decay=0.1), 0.0, "without weight_decay of its own"),
+        (torch.optim.Rprop, 5e-4, "weight_decay=0"),
+    ],
+)
+def test_options_of_an_optimiser_that_would_be_lost_are_refused(optimizer, decay, words):
+    with pytest.raises(InputError, match=words):
+        expect_elementwise(optimizer, 0.01, decay)
+
+
+def test_optimisers_are_tried_with_steps_that_show():
+    expect_elementwise(torch.optim.Rprop, 0.01, 0.0)
+    for optimizer in (Adam, torch.optim.AdamW, lambda params, lr: SGD(params, lr=lr)):
+        expect_elementwise(optimizer, 1e-9, 5e-4)
+    with pytest.raises(InputError, match="whole tensors"):
+        expect_elementwise(Normed, 1e-9)
+
+
+PLAIN = {"epochs": 3, "lr": 0.01, "weight_decay": 0.0}
+
+
+def test_numbers_of_numpy_are_numbers():
+    found = checked_numbers(
+        epochs=np.int64(3), lr=np.float32(0.5), weight_decay=0, split=np.int32(0)
+    )
+    assert found == (3, 0.5, 0, 0, None)
+    assert [type(value) for value in found[:4]] == [int, float, int, int]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("epochs", [0, True, 2.0, "3", None]),
+        ("lr", [-1, torch.nan, torch.inf, "0.1", None, True]),
+        ("weight_decay", [-1e-9, 1j]),
+        ("split", [-1, 0.0, "0", False]),
+        ("seeds_at_once", [0, 1.5]),
+        ("progress", ["yes", True]),
+        ("checkpoint", [3, True]),
+        ("rule", [BestValidation, "best", 10]),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(name, values):
+    for value in values:
+        with pytest.raises(InputError, match=f"Expected .*{name.split('_')[0]}"):
+            checked_numbers(**PLAIN | {name: value})
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "cosine",
+        lr_scheduler.CosineAnnealingLR,
+        lr_scheduler.StepLR(SGD([torch.zeros(1)], lr=0.1), 3),
+        StepwiseDecay,
+        partial(lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=2, cycle_momentum=False),
+        lambda steps: lr_scheduler.LambdaLR(steps, lambda epoch: -1.0),
+        lambda steps: None,
+    ],
+)
+def test_schedules_that_are_none_are_refused(graph, schedule):
+    with pytest.raises(InputError, match="Expected"):
+        fit(gcn, graph, [0], epochs=5, schedule=schedule)
+
+
+def test_one_cycle_may_last_as_long_as_the_training(graph):
+    cycle = partial(lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=5, cycle_momentum=False)
+    assert fit(gcn, graph, [0], epochs=5, schedule=cycle).epochs_run == [5]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(rule, value) for rule in (BestValidation, Patience) for value in (0, "3", True)),
+        partial(RisingLoss, 0),
+        partial(Patience, 3, "nonsense"),
+        partial(StepwiseDecay, 0),
+        partial(StepwiseDecay, 1.5),
+        partial(StepwiseDecay, 1, 2.0),
+    ],
+)
+def test_rules_and_schedules_of_no_epochs_are_refused(make):
+    with pytest.raises(InputError, match="Expected"):
+        make()
+
+
+@pytest.fixture(scope="module")
+def result(graph):
+    return fit(gcn, graph, [3, 1], epochs=2)
+
+
+@pytest.mark.parametrize("seeds", [1, "1", [], [2], [3, 2]])
+def test_selections_of_what_is_not_there_are_refused(result, seeds):
+    with pytest.raises(InputError, match="seeds"):
+        result.select(seeds)
+    with pytest.raises(InputError, match="place"):
+        result.take([])
+
+
+def test_selections_of_numpy_hold_numbers_of_python(result):
+    assert [type(seed) for seed in result.select(np.array([1, 3])).seeds] == [int, int]
+    assert result.take(np.array([1])).seeds == (1,)
+
+
+def test_results_are_equal_to_themselves(graph, result):
+    assert result in [result]
+    assert result != result.select([3, 1])
+    assert result.predict(graph) != result.predict(graph)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda graph: changed(graph, x=graph.x[:, :5]),
+        lambda graph: changed(graph, x=graph.x.double()),
+        lambda graph: changed(graph, x=None),
+        lambda graph: changed(graph, edge_index=None),
+        lambda graph: [graph],
+        lambda graph: graph.x,
+        lambda graph: "cora",
+    ],
+)
+def test_predictions_of_other_data_are_refused(graph, result, data):
+    with pytest.raises(InputError, match="Expected"):
+        result.predict(data(graph))
+
+
+@pytest.mark.parametrize(
+    ("y", "outputs"), [(lambda g: g.x[:, 0] * 2, 1), (lambda g: (g.x[:, :3] > 0).long(), 3)]
+)
+def test_values_and_labels_have_no_class(graph, y, outputs):
+    make = partial(GCN, FEATURES, 8, num_layers=1, out_channels=outputs)
+    found = fit(make, changed(graph, y=y(graph)), [0], epochs=1).predict(graph)
+    with pytest.raises(InputError, match="predictions of classes"):
+        _ = found.classes
+
+
+def test_weights_of_another_model_that_fit_are_told(graph, tmp_path):
+    saved = fit(sequential, graph, [0], epochs=1).save(tmp_path / "fit")
+    load_fit(saved, sequential)
+
+    def other():
+        steps = [(SAGEConv(FEATURES, 8), "x, edge_index -> x"), nn.Tanh(), nn.Linear(8, CLASSES)]
+        return PyGSequential("x, edge_index", steps)
+
+    with pytest.warns(DrgcnWarning, match=r"ReLU.*Tanh"):
+        load_fit(saved, other)

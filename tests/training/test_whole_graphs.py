@@ -108,7 +108,7 @@ def test_values_of_graphs_are_learnt(tmp_path):
     [
         (lambda y: torch.tensor(y[0]), 2, "accuracy"),
         (lambda y: torch.tensor([y]), 2, "accuracy"),
-        (lambda y: torch.tensor([[y[0], 1 - y[0]]]), 2, "micro-F1"),
+        (lambda y: torch.tensor([[y[0], 1]]), 2, "micro-F1"),
         (lambda y: torch.tensor([y[0] + 0.5]), 1, "R2"),
     ],
 )

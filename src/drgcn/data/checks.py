@@ -38,6 +38,7 @@ class Parts:
         graph_names: Names of these graphs.
         weight: Weight of each listed edge; ``None`` where edges have none.
         measured: Whether ``y`` holds measurements ``[nodes, values]``, NaN where they are unknown.
+        edge_source: The file of the edges, if it is another.
     """
 
     source: str
@@ -51,6 +52,7 @@ class Parts:
     graph_names: tuple[str, ...] = ()
     weight: npt.NDArray[Any] | None = None
     measured: bool = False
+    edge_source: str | None = None
 
     def node(self, index: int) -> str:
         """Name a node for a message."""
@@ -148,10 +150,11 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     """Return the weights of the listed edges; ``None`` if all are one, which says nothing."""
     if parts.weight is None:
         return None
+    source = parts.edge_source or parts.source
     given = parts.weight[:, 0] if parts.weight.ndim == 2 else parts.weight
     if given.shape != pairs.shape[1:] or given.dtype.kind not in "biuf":
         raise InputError(
-            f"{parts.source}: expected a number as the weight of each of the {pairs.shape[1]} "
+            f"{source}: expected a number as the weight of each of the {pairs.shape[1]} "
             f"edges; found {given.dtype} of shape {given.shape}. Give each a weight, or none."
         )
     with np.errstate(over="ignore"):
@@ -159,7 +162,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     wrong = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
     if len(wrong):
         raise InputError(
-            f"{parts.source}: expected edge weights that are finite and not negative; found "
+            f"{source}: expected edge weights that are finite and not negative; found "
             f"{given[wrong[0]]} between {parts.node(pairs[0, wrong[0]])} and "
             f"{parts.node(pairs[1, wrong[0]])}. Models divide by sums of weights: shift or drop "
             "them."
@@ -168,7 +171,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
         return None
     if parts.graph is not None:
         warnings.warn(
-            f"{parts.source}: edge weights are not used where there are several graphs",
+            f"{source}: edge weights are not used where there are several graphs",
             DrgcnWarning,
             stacklevel=4,
         )
@@ -182,7 +185,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     if len(unequal):
         first, second = order[unequal[0]], order[unequal[0] + 1]
         raise InputError(
-            f"{parts.source}: expected one weight for the edge between "
+            f"{source}: expected one weight for the edge between "
             f"{parts.node(pairs[0, first])} and {parts.node(pairs[1, first])}, in either "
             f"direction and however often it is listed; found {weight[first]:g} and "
             f"{weight[second]:g}. Graphs are undirected here: add or average the weights first."

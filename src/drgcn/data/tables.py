@@ -67,6 +67,7 @@ def read_folder(folder: Path, target: str | None = None) -> Parts:
         splits=splits,
         ids=known,
         weight=edges.numbers("weight") if "weight" in edges.names else None,
+        edge_source=str(edges.path),
     )
     return found if target is None else with_values(found, nodes.values(target), target)
 

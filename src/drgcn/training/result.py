@@ -6,8 +6,11 @@ import copy
 import functools
 import json
 import math
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +22,20 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn._io import whole_folder
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
-from drgcn.training.inputs import Kind, Prepare, default_prepare, new_model
+from drgcn.training.inputs import (
+    Kind,
+    Prepare,
+    call_model,
+    check_features,
+    checked_seeds,
+    default_prepare,
+    expect_types,
+    new_model,
+    reason_of,
+)
 from drgcn.training.task import link_maker
 
 # Settings of a grid that are not arguments of the function that makes the model.
@@ -43,7 +56,7 @@ _FACTS, _TENSORS = "result.json", "tensors.safetensors"
 _LAYOUT: Final = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """Predictions of the models of all seeds for every node.
 
@@ -52,19 +65,26 @@ class Prediction:
         spread: Standard deviation over seeds ``[nodes, outputs]``; zero for one seed.
         votes: Number of seeds for each class or label ``[nodes, outputs]``; ``None`` in a
             regression.
+        kind: Meaning of the outputs, see :class:`FitResult`.
     """
 
     mean: Tensor
     spread: Tensor
     votes: Tensor | None
+    kind: Kind = "classes"
 
     @property
     def classes(self) -> Tensor:
         """The class of the highest mean probability ``[nodes]``."""
+        if self.kind != "classes":
+            use = "mean, the values" if self.kind == "values" else "mean > 0.5"
+            raise InputError(
+                f"Expected predictions of classes; found those of {self.kind}. Use {use}."
+            )
         return self.mean.argmax(-1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitResult:
     """Results of :func:`drgcn.fit` per seed, in the order of ``seeds``.
 
@@ -97,12 +117,18 @@ class FitResult:
     metric: str = "accuracy"
     higher_is_better: bool = True
     kind: Kind = "classes"
-    prepare: Prepare | None = field(default=None, repr=False, compare=False)
+    prepare: Prepare | None = field(default=None, repr=False)
     settings: list[dict[str, Any]] = field(default_factory=list)
 
     def select(self, seeds: Sequence[int]) -> FitResult:
         """Return the results of some of the seeds, in that order, with all of their settings."""
-        return self.take([i for seed in seeds for i, own in enumerate(self.seeds) if own == seed])
+        wanted = checked_seeds(seeds)
+        unknown = [seed for seed in wanted if seed not in self.seeds]
+        if unknown:
+            raise InputError(
+                f"Expected seeds of this result, {sorted(set(self.seeds))}; found {unknown[0]}."
+            )
+        return self.take([i for seed in wanted for i, own in enumerate(self.seeds) if own == seed])
 
     def where(self, **settings: Any) -> FitResult:
         """Return the results of a grid with these settings."""
@@ -113,6 +139,8 @@ class FitResult:
 
     def take(self, places: Sequence[int]) -> FitResult:
         """Return the results at some places."""
+        if len(places) == 0:
+            raise InputError("Expected at least one place of a result; found none.")
         chosen = {name: [getattr(self, name)[i] for i in places] for name in _PER_SEED}
         curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
         seeds = tuple(self.seeds[i] for i in places)
@@ -183,18 +211,33 @@ class FitResult:
     def predict(self, data: Data) -> Prediction:
         """Return what the models say of the nodes of a graph, which needs no labels or masks; of
         the pairs in its ``edge_label_index``, or of the graphs of a PyG ``Batch``."""
+        if not isinstance(data, Data):
+            raise InputError(
+                f"Expected a graph, a PyG Data or Batch; found {type(data).__name__}. Join a list "
+                f"of graphs with Batch.from_data_list."
+            )
+        check_features(data)
         prepare = self.prepare or default_prepare(self.models[0])
         device = next(self.models[0].parameters()).device
-        inputs = prepare(copy.copy(data).to(device))  # PyG moves in place
-        scores = torch.stack([model(*inputs) for model in self.models])
+        try:
+            inputs = prepare(copy.copy(data).to(device))  # PyG moves in place
+        except InputError:
+            raise
+        except Exception as error:  # a function of anyone's may raise anything
+            raise InputError(
+                f"Expected a graph like those of the training; found {data}, of which prepare "
+                f"raised {reason_of(error)}"
+            ) from error
+        expect_types(self.models[0], inputs)
+        scores = torch.stack([call_model(model, inputs) for model in self.models])
         match self.kind:
             case "classes":
                 values, chosen = scores.softmax(-1), F.one_hot(scores.argmax(-1), scores.size(-1))
             case "labels" | "links":
                 values, chosen = scores.sigmoid(), scores > 0
             case "values":
-                return Prediction(scores.mean(0), scores.std(0, correction=0), None)
-        return Prediction(values.mean(0), values.std(0, correction=0), chosen.sum(0))
+                return Prediction(scores.mean(0), scores.std(0, correction=0), None, self.kind)
+        return Prediction(values.mean(0), values.std(0, correction=0), chosen.sum(0), self.kind)
 
     def save(self, folder: Path | str) -> Path:
         """Write numbers as JSON and weights as safetensors into a new folder.
@@ -209,9 +252,15 @@ class FitResult:
                 tensors[f"curves/{place}/{name}"] = curves[place].cpu().clone().contiguous()
         facts = {name: getattr(self, name) for name in (*_NUMBERS, "higher_is_better", "kind")}
         facts |= {"layout": _LAYOUT, "model": repr(self.models[0])}
+        try:
+            text = json.dumps(facts, indent=1)
+        except TypeError as error:
+            raise InputError(
+                f"Expected settings of plain numbers and words to save; found others: {error}"
+            ) from None
         with whole_folder(folder) as partial:
             save_file(tensors, partial / _TENSORS)
-            (partial / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+            (partial / _FACTS).write_text(text + "\n")
         return Path(folder)
 
     @classmethod
@@ -274,6 +323,8 @@ def load_fit(
                 f"{facts['model'].splitlines()[0]}; found {type(model).__name__}: "
                 f"{str(error).splitlines()[-1].strip()}"
             ) from None
+        if place == 0:
+            _warn_if_other(model, facts["model"], folder)
         models.append(model.eval())
     names = {name.rsplit("/", 1)[1] for name in tensors if name.startswith("curves/")}
     places = range(len(models))
@@ -287,3 +338,19 @@ def load_fit(
     return FitResult(
         **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])
     )
+
+
+def _warn_if_other(model: torch.nn.Module, saved: str, folder: Path) -> None:
+    """Warn of a model that takes the saved weights and prints otherwise than the saved one."""
+    # Functions print with their address, which says nothing.
+    lines = [re.sub(r" at 0x[0-9a-f]+", "", text).splitlines() for text in (saved, repr(model))]
+    for was, found in zip_longest(*lines, fillvalue="nothing"):
+        if was != found:
+            warnings.warn(
+                f"Expected make_model to build the model of {folder}, of which a line was "
+                f"{was.strip()!r}; found {found.strip()!r}. The weights fit, but what the models "
+                f"predict may not be what was saved.",
+                DrgcnWarning,
+                stacklevel=3,
+            )
+            return

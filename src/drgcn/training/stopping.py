@@ -13,6 +13,9 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from drgcn.errors import InputError
+from drgcn.training.inputs import checked_count
+
 State = dict[str, Tensor]
 Watch = Literal["both", "accuracy", "loss"]
 
@@ -44,6 +47,10 @@ class BestValidation:
     patience: int | None = None
     penalized_loss: bool = False
 
+    def __post_init__(self) -> None:
+        if self.patience is not None:
+            object.__setattr__(self, "patience", checked_count(self.patience, "patience"))
+
     def start(self, seeds: int, device: torch.device) -> State:
         """Return the state before the first epoch."""
         return {
@@ -70,6 +77,9 @@ class RisingLoss:
 
     window: int = 10
     penalized_loss: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "window", checked_count(self.window, "window"))
 
     def start(self, seeds: int, device: torch.device) -> State:
         """Return the state before the first epoch."""
@@ -101,10 +111,9 @@ class Patience:
     penalized_loss: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "patience", checked_count(self.patience, "patience"))
         if self.watch not in get_args(Watch):
-            raise ValueError(
-                f"Patience expects watch to be one of {get_args(Watch)}; found {self.watch!r}."
-            )
+            raise InputError(f"Expected watch from {get_args(Watch)}; found {self.watch!r}.")
 
     def start(self, seeds: int, device: torch.device) -> State:
         """Return the state before the first epoch."""

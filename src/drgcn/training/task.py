@@ -24,6 +24,7 @@ from drgcn.training.inputs import (
     default_prepare,
     labels_as,
     labels_of,
+    warn_of_one_hot,
 )
 from drgcn.training.objectives import (
     LossChoice,
@@ -269,6 +270,7 @@ def part_labels(
     labels = [labels_as(of_part, kind) for of_part in found]
     if len({of_part.shape[1:] for of_part in labels}) > 1:
         raise InputError("Expected as many labels of each graph in all three parts.")
+    warn_of_one_hot(torch.cat(labels), kind)
     return labels, objective_for(torch.cat(labels), loss, metric, kind=kind, device=device)
 
 
@@ -463,6 +465,12 @@ def _select(data: Data, graphs: Tensor) -> tuple[Data, Tensor]:
 
 def _induced(data: Data, kept: Tensor) -> dict[str, Tensor]:
     """Return features, labels and inner edges of some nodes, with what belongs to these edges."""
+    if data.edge_index is None:
+        raise InputError(
+            "Expected data.edge_index, of which a part sees the edges between its nodes; found "
+            "none. Make it of data.adj_t: row, col, _ = data.adj_t.t().coo(); data.edge_index = "
+            "torch.stack([row, col])."
+        )
     edge_index, _, inside = subgraph(
         kept,
         data.edge_index,
