@@ -19,7 +19,7 @@ VERBS = {
     "data": "cli.data",
     "demo": "cli.demo",
     "doctor": "cli.doctor",
-    "refine": "cli.refine",
+    "refine": "cli.audit",
     "report": "cli.report",
     "reproduce": "cli.reproduce",
     "stability": "cli.stability",

@@ -290,7 +290,7 @@ class _Messages(logging.Handler):
 def check_recording(make: Callable[[], Module], device: torch.device) -> None:
     """Fail unless :func:`drgcn.fit` trains two seeds by epochs recorded as a CUDA graph, and
     comes to the losses of the same training on CPU."""
-    heard, log = _Messages(), logging.getLogger("drgcn.training")
+    heard, log = _Messages(), logging.getLogger("drgcn")
     log.addHandler(heard)
     try:
         there, here = (

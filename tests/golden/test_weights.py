@@ -28,7 +28,7 @@ from drgcn.recommend.model.run_folder import attribute_summaries, initial_weight
 from drgcn.recommend.synthetic import generate_astar
 from drgcn.streams import stream_key
 from drgcn.training import fit
-from drgcn.training.fitting import fingerprint_of
+from drgcn.training.checkpoint import fingerprint_of
 
 from .goldens import expect_json, expect_numbers, tensor_hash
 from .models import EPOCHS, SEEDS, Case, cases, data_of
@@ -101,7 +101,7 @@ def test_a_checkpoint_of_a_model_has_the_same_fingerprint(model):
     found = {
         form: fingerprint_of(
             (EPOCHS, *sorted((k, getattr(v, "__name__", v)) for k, v in case.training.items())),
-            data,
+            [data],
             case.make,
         )
         for form, case in CASES[model].items()

@@ -9,6 +9,7 @@ from torch_geometric.nn import models
 
 from drgcn.data import load, unite
 from drgcn.errors import InputError
+from drgcn.kernels import Recorded
 from drgcn.nn import (
     ASGCN,
     GAT,
@@ -27,7 +28,6 @@ from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import lookup
 from drgcn.streams import random_uniform
 from drgcn.training import StepwiseDecay, fit, load_fit
-from drgcn.training.cuda_graph import Recorded
 from drgcn.training.randomness import _factors_at, dropout_factors, levels_of
 
 from .test_links import encoder

@@ -28,7 +28,8 @@ from drgcn.data import unite
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import stream_key
 from drgcn.training import BestValidation, Patience, RisingLoss, StepwiseDecay, load_fit
-from drgcn.training.inputs import checked_numbers, expect_elementwise, try_model
+from drgcn.training.calling import try_model
+from drgcn.training.inputs import checked_numbers, expect_elementwise
 
 NODES, FEATURES, CLASSES = 60, 7, 3
 

@@ -17,7 +17,6 @@ from drgcn.cli import (
     demo,
     doctor,
     recommend,
-    refine,
     report,
     reproduce,
     stability,
@@ -56,7 +55,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("baselines")(baselines.baselines)
 app.command("stability")(stability.stability)
 app.command("audit")(audit.audit)
-app.command("refine")(refine.refine)
+app.command("refine")(audit.refine)
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 app.add_typer(data.app, name="data")

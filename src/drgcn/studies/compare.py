@@ -14,7 +14,7 @@ from drgcn.errors import InputError
 from drgcn.insertion import insert_reweighting
 from drgcn.studies.comparison import GATES, Comparison, Guess, Scores
 from drgcn.training import fit
-from drgcn.training.inputs import Prepare, default_prepare, new_model
+from drgcn.training.calling import Prepare, default_prepare, new_model
 from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.task import TaskData, graphs_in, tested_labels
 

@@ -1,17 +1,30 @@
-"""Checkpoints of training: saved whole or not at all, loaded, cleared."""
+"""Checkpoints of training: saved whole or not at all, loaded, cleared, and known by a hash."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric.data import Data
 
 from drgcn._io import replacing
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.streams import stream_key
+from drgcn.training.inputs import name_of
+
+# Version of the layout of checkpoints; one of another layout cannot be resumed.
+_STATE: Final = 4
 
 
 def save_checkpoint(
@@ -51,3 +64,53 @@ def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor
             f"settings. Choose another path, or remove it."
         )
     return tensors, float(facts["seconds"])
+
+
+def fingerprint_of(
+    settings: tuple[Any, ...],
+    graphs: Iterable[Data],
+    make_model: Callable[[], torch.nn.Module],
+    inputs: tuple[Any, ...] = (),
+) -> str:
+    """Hash settings, data, model and its arguments, so that only checkpoints of the same run are
+    resumed."""
+    digest = hashlib.sha256(repr((_STATE, *settings)).encode())
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, list | np.ndarray):  # as masks may be
+            digest.update(f"{name} {np.asarray(value).tolist()}".encode())
+        if isinstance(value, Tensor):
+            dense = value if value.layout == torch.strided else value.to_dense()
+            digest.update(f"{name} {dense.dtype} {list(dense.shape)}".encode())
+            digest.update(dense.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+    for graph in graphs:
+        for name, value in sorted(graph.to_dict().items()):
+            add(name, value)
+    for place, value in enumerate(inputs):
+        add(f"input {place}", value)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_key(0, "initialisation"))
+        model = make_model()
+    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+        digest.update(f"{name} {parameter.requires_grad}".encode())
+        if not is_lazy(parameter):
+            add(name, parameter)
+    digest.update(repr(model).encode())
+    for name, module in model.named_modules():  # dropout rates and the like are seldom printed
+        facts = {k: _printed(v) for k, v in vars(module).items() if _is_plain(v)}
+        digest.update(f"{name} {type(module).__qualname__} {sorted(facts.items())}".encode())
+    return digest.hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """True for values that print the same in every process: numbers, text, functions, tuples."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str) or inspect.isroutine(value)
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_printed, value))})"
+    return name_of(value) if inspect.isroutine(value) else repr(value)

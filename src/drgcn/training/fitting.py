@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
-import inspect
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -15,21 +12,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.streams import stream_key
+from drgcn.training.calling import Prepare, default_prepare, new_model, try_model
+from drgcn.training.checkpoint import fingerprint_of
 from drgcn.training.inputs import (
     MakeOptimizer,
-    Prepare,
     checked_device,
+    checked_numbers,
+    checked_rate,
     checked_seeds,
-    default_prepare,
     expect_elementwise,
     name_of,
-    new_model,
-    try_model,
 )
 from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.randomness import SeededRandomness
@@ -63,9 +57,6 @@ _WORTH_TRACING: Final = 20
 # allocators round up.
 _PEAKS_PER_PASS: Final = 2.0
 _SHARE_OF_FREE_MEMORY: Final = 0.9
-# Version of the layout of checkpoints; one of another layout cannot be resumed.
-_STATE: Final = 4
-
 _log = logging.getLogger(__name__)
 
 
@@ -158,14 +149,24 @@ def fit(
             :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
     """
-    _check_numbers(epochs, lr, weight_decay, seeds_at_once)
+    epochs, lr, weight_decay, split, seeds_at_once = checked_numbers(
+        epochs=epochs,
+        lr=lr,
+        weight_decay=weight_decay,
+        split=split,
+        seeds_at_once=seeds_at_once,
+        progress=progress,
+        checkpoint=checkpoint,
+        rule=rule,
+    )
     seeds = checked_seeds(seeds)
     device = checked_device(device)
-    expect_elementwise(optimizer, lr)
     if schedule is not None:
         learning_rates(schedule, lr, epochs)  # one that cannot be used is refused before any work
     usual = LaneSettings(lr, weight_decay)
     passes = passes_of(grid, usual, split)
+    decay = max(lane.weight_decay for one in passes for lane, _ in one.settings)
+    expect_elementwise(optimizer, lr, decay)
     training = _Training(
         loss=loss,
         metric=metric,
@@ -245,7 +246,8 @@ def passes_of(grid: Grid | None, usual: LaneSettings, split: int | None) -> list
 
 
 def _check_lane(lane: LaneSettings) -> None:
-    _check_numbers(1, lane.lr, lane.weight_decay, None)
+    checked_rate(lane.lr, "lr")
+    checked_rate(lane.weight_decay, "weight_decay")
     for name, value in (("dropout", lane.dropout), ("label_smoothing", lane.label_smoothing)):
         if value is not None and not 0 <= value < 1:
             raise InputError(f"Expected {name} from 0 to below 1 in the grid; found {value}.")
@@ -341,7 +343,7 @@ def _run_pass(
     if loop.checkpoint is not None:
         chosen = () if training.loss is None and training.metric is None else (judged,)
         settings = (*training.settings(loop.usual), grid_pass.split, *chosen)
-        loop.fingerprint = fingerprint_of(settings, data, make_model, task.val.inputs)
+        loop.fingerprint = fingerprint_of(settings, graphs_in(data), make_model, task.val.inputs)
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
     results = []
@@ -393,15 +395,6 @@ def _expect_settings_matter(
             "Expected label smoothing with classes and the usual cross-entropy; found another "
             "loss. Leave it out of the grid, or build it into the loss."
         )
-
-
-def _check_numbers(epochs: int, lr: float, weight_decay: float, seeds_at_once: int | None) -> None:
-    if not isinstance(epochs, int) or epochs < 1:
-        raise InputError(f"Expected at least one epoch; found {epochs}.")
-    if not (math.isfinite(lr) and math.isfinite(weight_decay)):
-        raise InputError(f"Expected finite lr and weight_decay; found {lr} and {weight_decay}.")
-    if seeds_at_once is not None and seeds_at_once < 1:
-        raise InputError(f"Expected seeds_at_once to be at least one; found {seeds_at_once}.")
 
 
 def _training_prepare(model: torch.nn.Module, batch_size: int | None) -> Prepare | None:
@@ -508,54 +501,6 @@ def lane_blocks(
         for group in alike.values()
         for block in seed_blocks(tuple(lane.seed for lane in group), device, None, width)
     ]
-
-
-def fingerprint_of(
-    settings: tuple[Any, ...],
-    data: TaskData,
-    make_model: Callable[[], torch.nn.Module],
-    inputs: tuple[Any, ...] = (),
-) -> str:
-    """Hash settings, data, model and its arguments, so that only checkpoints of the same run are
-    resumed."""
-    digest = hashlib.sha256(repr((_STATE, *settings)).encode())
-
-    def add(name: str, value: Any) -> None:
-        if isinstance(value, Tensor):
-            dense = value if value.layout == torch.strided else value.to_dense()
-            digest.update(f"{name} {dense.dtype} {list(dense.shape)}".encode())
-            digest.update(dense.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-
-    for graph in graphs_in(data):
-        for name, value in sorted(graph.to_dict().items()):
-            add(name, value)
-    for place, value in enumerate(inputs):
-        add(f"input {place}", value)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_key(0, "initialisation"))
-        model = make_model()
-    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
-        digest.update(f"{name} {parameter.requires_grad}".encode())
-        if not is_lazy(parameter):
-            add(name, parameter)
-    digest.update(repr(model).encode())
-    for name, module in model.named_modules():  # dropout rates and the like are seldom printed
-        facts = {k: _printed(v) for k, v in vars(module).items() if _is_plain(v)}
-        digest.update(f"{name} {type(module).__qualname__} {sorted(facts.items())}".encode())
-    return digest.hexdigest()
-
-
-def _is_plain(value: Any) -> bool:
-    """True for values that print the same in every process: numbers, text, functions, tuples."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return isinstance(value, int | float | str) or inspect.isroutine(value)
-
-
-def _printed(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_printed, value))})"
-    return name_of(value) if inspect.isroutine(value) else repr(value)
 
 
 @torch.no_grad()

@@ -25,17 +25,8 @@ from drgcn._io import whole_folder
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
-from drgcn.training.inputs import (
-    Kind,
-    Prepare,
-    call_model,
-    check_features,
-    checked_seeds,
-    default_prepare,
-    expect_types,
-    new_model,
-    reason_of,
-)
+from drgcn.training.calling import Prepare, call_model, default_prepare, expect_types, new_model
+from drgcn.training.inputs import Kind, check_features, checked_seeds, reason_of
 from drgcn.training.task import link_maker
 
 # Settings of a grid that are not arguments of the function that makes the model.

@@ -15,13 +15,12 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import random_uniform, step_key
+from drgcn.training.calling import Prepare, default_prepare
 from drgcn.training.inputs import (
     PARTS,
-    Prepare,
     check_features,
     check_labels,
     checked_data,
-    default_prepare,
     labels_as,
     labels_of,
     warn_of_one_hot,

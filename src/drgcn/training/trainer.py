@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.kernels import Recorded
 from drgcn.streams import step_key, stream_key
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.cuda_graph import Recorded
 from drgcn.training.inputs import (
     MakeOptimizer,
     checked_count,

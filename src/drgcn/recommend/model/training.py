@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.kernels import Recorded
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.embedding import freeze
@@ -23,7 +24,6 @@ from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.sampling import Positives
 from drgcn.streams import mix, step_key, stream_key
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.cuda_graph import Recorded
 
 _WINDOW = 1 << 22  # clicks whose users and items are looked up at once
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -86,15 +87,18 @@ class Search:
         settings = self._next_settings()
         start = time.perf_counter()
         try:
-            outcome = run(
-                self._trial(settings),
-                self._data,
-                self.seeds,
-                self.folder,
-                device=self._device,
-                progress=progress,
-                checkpoint_every=self._checkpoint_every,
-            )
+            with warnings.catch_warnings():
+                # Validation nodes are there in place of test nodes, see :func:`without_test`.
+                warnings.filterwarnings("ignore", ".*data.val_mask and data.test_mask")
+                outcome = run(
+                    self._trial(settings),
+                    self._data,
+                    self.seeds,
+                    self.folder,
+                    device=self._device,
+                    progress=progress,
+                    checkpoint_every=self._checkpoint_every,
+                )
         except (DrgcnError, torch.OutOfMemoryError) as error:
             # Some settings do not go together, and some do not fit: that is an answer too.
             reason = str(error).strip().partition("\n")[0]

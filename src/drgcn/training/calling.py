@@ -1,0 +1,258 @@
+"""Models of anyone: built, given their arguments, and called once before they are trained."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+from drgcn.errors import InputError
+from drgcn.training.inputs import name_of, reason_of
+
+# Makes the arguments of a model from a graph.
+Prepare = Callable[[Data], tuple[Any, ...]]
+# Names that PyG gives to tensors of a graph, beside features and edges.
+_BY_NAME: Final = ("batch", "edge_attr", "edge_type", "edge_weight", "pos", "ptr")
+_WHOLE_GRAPH: Final = ("data", "batch", "graph")
+_EDGES: Final = ("edge_index", "adj_t", "adj")
+
+
+@contextlib.contextmanager
+def _kept_generators(device: torch.device | None = None) -> Iterator[None]:
+    """Context after which the generators of torch, Python and NumPy are as before."""
+    before = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(
+            [device] if device is not None and device.type == "cuda" else []
+        ):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+
+
+def new_model(make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    """Build a model that is not trained, without moving any generator."""
+    if isinstance(make_model, torch.nn.Module) or not callable(make_model):
+        raise InputError(
+            f"Expected a function that builds a model, such as lambda: GCN(...); found "
+            f"{type(make_model).__name__}."
+        )
+    try:
+        with _kept_generators():
+            model = make_model()
+    except InputError:
+        raise
+    except Exception as error:  # a function of anyone's may raise anything
+        raise InputError(
+            f"Expected a function that builds a model, such as lambda: GCN(...); "
+            f"{name_of(make_model)} raised {reason_of(error)}"
+        ) from error
+    if not isinstance(model, torch.nn.Module):
+        found = type(model).__name__
+        raise InputError(f"Expected make_model to return a module; it returned {found}.")
+    return model
+
+
+def default_prepare(model: torch.nn.Module) -> Prepare:
+    """Return the function that makes the arguments of a model's ``forward``.
+
+    That is its own ``prepare``, if it has one. Otherwise arguments of a name that PyG gives to
+    tensors of a graph (``x``, ``edge_weight``, ``batch``) are those of the graph; of those under
+    other names the first is the features and the second the edges. Edge features reach models
+    made for them. A model of one argument ``data``, or of one of PyG's type ``Data``, gets the
+    whole graph.
+    """
+    own = getattr(model, "prepare", None)
+    if callable(own):
+        return own
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.signature(model.forward).parameters.values()
+    parameters = [parameter for parameter in signature if parameter.kind in kinds]
+    by_keyword = [p for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not parameters and not by_keyword:  # forward(*args), as wrappers have it
+        return lambda data: (data.x, _edges(data))
+    whole, features, edges = _roles(parameters)
+    takes_edge_features = not isinstance(model, BasicGNN) or any(
+        getattr(module, "edge_dim", None) is not None for module in model.modules()
+    )
+
+    def value_of(name: str, data: Data) -> Any:
+        if name == whole:
+            return data
+        if name == features:
+            return data.x
+        if name in _EDGES or name == edges:
+            return _edges(data)
+        if name == "batch_size":  # which pooling layers would otherwise read off the device
+            return data.num_graphs if isinstance(data, Batch) else None
+        return data.get(name) if name != "edge_attr" or takes_edge_features else None
+
+    def prepare(data: Data) -> tuple[Any, ...]:
+        values: list[Any] = []
+        given = 0
+        for parameter in parameters:
+            value = value_of(parameter.name, data)
+            if value is None and parameter.default is inspect.Parameter.empty:
+                raise InputError(
+                    f"Expected data.{parameter.name}, an argument of {type(model).__name__}; "
+                    f"found none. Give fit a function prepare(data) that returns the arguments."
+                )
+            values.append(parameter.default if value is None else value)
+            given = given if value is None else len(values)
+        for parameter in by_keyword:
+            needed = parameter.default is inspect.Parameter.empty
+            if needed or (
+                parameter.name != "batch_size" and value_of(parameter.name, data) is not None
+            ):
+                raise InputError(
+                    f"Expected arguments of {type(model).__name__}.forward by position; found "
+                    f"{parameter.name} behind a *. Take the * away, or give fit a function "
+                    f"prepare(data) that returns the arguments without it."
+                )
+        return tuple(values[:given])
+
+    return prepare
+
+
+def _roles(parameters: list[inspect.Parameter]) -> tuple[str | None, str | None, str | None]:
+    """Return the names of the arguments that are the whole graph, its features and its edges."""
+    first = parameters[0] if parameters else None
+    if first is not None:
+        kind = first.annotation
+        kind = kind.rsplit(".", 1)[-1] if isinstance(kind, str) else kind
+        typed = kind in ("Data", "Batch") or (isinstance(kind, type) and issubclass(kind, Data))
+        alone = all(p.default is not inspect.Parameter.empty for p in parameters[1:])
+        if typed or (first.name in _WHOLE_GRAPH and alone):
+            return first.name, "x", None
+    names = [parameter.name for parameter in parameters]
+    # An argument such as ``return_attention=False`` is an option.
+    free = [
+        p.name
+        for p in parameters
+        if p.name not in ("x", "batch_size", *_BY_NAME, *_EDGES)
+        and (p.default is inspect.Parameter.empty or p.default is None)
+    ]
+    features = "x" if "x" in names or not free else free.pop(0)
+    return None, features, free[0] if free and not set(names) & set(_EDGES) else None
+
+
+def _edges(data: Data) -> Any:
+    return data.edge_index if data.edge_index is not None else data.get("adj_t")
+
+
+@torch.no_grad()
+def try_model(
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    count: int,
+    device: torch.device,
+    what: str = "nodes",
+) -> int:
+    """Call a model once by itself, so that what is wrong with it is said of it alone, and return
+    the number of its outputs.
+
+    Args:
+        model: A model that is not trained.
+        inputs: Its arguments.
+        count: Number of nodes, pairs or graphs that it must score.
+        device: Device of the arguments.
+        what: Word for them.
+    """
+    name = type(model).__name__
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"Expected a model with parameters to train; {name} has none.")
+    expect_types(model, inputs)
+    # Clones, so that a model that writes into its arguments leaves the user's data alone.
+    inputs = tuple(_cloned(value) for value in inputs)
+    before = _contents(inputs)
+    trial = copy.deepcopy(model).eval().to(device)
+    with _kept_generators(device):
+        scores = call_model(trial, inputs)
+        with contextlib.suppress(Exception):  # what fails in training alone is told by training
+            trial.train()(*inputs)
+    after = _contents(inputs)
+    same = len(before) == len(after) and all(
+        value is now and version == version_now
+        for (value, version), (now, version_now) in zip(before, after, strict=True)
+    )
+    if not same:
+        raise InputError(
+            f"Expected a model that leaves its arguments as they are; {name} changes them in "
+            f"place, and so the data of the next epoch. Let it work on x.clone(), or without "
+            f"inplace=True."
+        )
+    if not isinstance(scores, Tensor):
+        raise InputError(
+            f"Expected {name} to return one tensor of scores; it returned "
+            f"{type(scores).__name__}. Wrap it in a module that returns the scores alone."
+        )
+    if scores.dim() != 2 or scores.size(0) != count:
+        raise InputError(
+            f"Expected {name} to return scores [{what}, classes] of {count:,} {what}; it returned "
+            f"{list(scores.shape)}."
+        )
+    if not scores.is_floating_point():
+        raise InputError(f"Expected {name} to return real scores; it returned {scores.dtype}.")
+    if not bool(scores.isfinite().all()):
+        raise InputError(
+            f"Expected {name} to return finite scores; before any training it returns "
+            f"{int((~scores.isfinite()).sum()):,} that are NaN or infinite. Scale large "
+            f"features, and look for divisions by zero or logarithms of zero in it."
+        )
+    return scores.size(1)
+
+
+def expect_types(model: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+    """Refuse features of another type than the weights."""
+    types = {p.dtype for p in model.parameters() if not is_lazy(p) and p.is_floating_point()}
+    x = inputs[0] if inputs else None
+    if isinstance(x, Tensor) and x.is_floating_point() and types and x.dtype not in types:
+        wanted = " or ".join(sorted(str(kind) for kind in types))
+        raise InputError(
+            f"Expected features of {wanted}, as the weights of {type(model).__name__} are; found "
+            f"{x.dtype}. Convert them, data.x = data.x.to({wanted.split()[0]})."
+        )
+
+
+def call_model(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """Call a model; whatever it raises becomes a sentence."""
+    try:
+        return model(*inputs)
+    except InputError:
+        raise
+    except Exception as error:  # a model of anyone's may raise anything
+        raise InputError(
+            f"Expected a model that takes {_shapes(inputs)}; {type(model).__name__} raised "
+            f"{reason_of(error)}"
+        ) from error
+
+
+def _cloned(value: Any) -> Any:
+    if isinstance(value, tuple | list | dict):
+        return copy.deepcopy(value)
+    return value.clone() if isinstance(value, Tensor | Data) else value
+
+
+def _contents(inputs: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """Return the tensors of a model's arguments and whole graphs, each with its version."""
+    values = [v for i in inputs for v in (i.to_dict().values() if isinstance(i, Data) else [i])]
+    return [(value, value._version if isinstance(value, Tensor) else 0) for value in values]
+
+
+def _shapes(inputs: tuple[Any, ...]) -> str:
+    def word(value: Any) -> str:
+        shape = getattr(value, "shape", None)
+        return type(value).__name__ if shape is None else "x".join(map(str, shape))
+
+    return "arguments of shapes " + ", ".join(map(word, inputs))
