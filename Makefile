@@ -11,7 +11,7 @@ demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no d
 	$(BIN)/drgcn demo
 
 test: $(VENV)/.installed-dev check  ## lint, types, import arrows, tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -59,6 +59,7 @@ def test_lightgcn_has_no_gate(folder, tmp_path):
     assert "no gate for lightgcn" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_made_up_clicks_by_name(tmp_path):
     out = tmp_path / "out"
     options = ("--fraction", 1e-4, "--seeds", 1, "--out", out, *SMALL[:6], *SMALL[-2:])

@@ -18,6 +18,7 @@ def test_catalogue_is_read_without_importing_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_loading_does_not_import_what_only_some_readers_need() -> None:
     code = (
         "import sys; from drgcn.data import load, download; "

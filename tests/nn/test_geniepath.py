@@ -135,6 +135,7 @@ def made_graph(seed):
     return Data(x=x, edge_index=edges, y=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lazy", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_form_for_ppi_learns_graphs_with_several_labels(lazy):
     train, val, test = ([made_graph(10 * part + i) for i in range(3)] for part in range(3))

@@ -173,6 +173,7 @@ def test_an_error_beats_a_guess_if_it_is_lower():
     assert not guess.is_beaten_by([2.1])
 
 
+@pytest.mark.slow
 def test_the_chance_of_an_area_is_that_of_ranks():
     """Standard deviation of the area under random scores, 50 positives among 1,000."""
     labels = (torch.arange(1000) < 50).long()

@@ -12,8 +12,7 @@ import torch
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
 from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
-from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.fitting import fingerprint_of
+from drgcn.training.checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
 from drgcn.training.trainer import EpochLoop, LaneSettings, Trainer
 
 from .graphs import FEATURES, several
@@ -157,7 +156,7 @@ def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
 def test_the_fingerprint_of_a_run_knows_all_of_its_data(tiny, name):
     other = tiny.clone()
     other[name] = other[name].flip(-1) if name == "edge_index" else other[name].roll(1, 0)
-    made = [fingerprint_of((), data, lambda: torch.nn.Linear(2, 2)) for data in (tiny, other)]
+    made = [fingerprint_of((), [data], lambda: torch.nn.Linear(2, 2)) for data in (tiny, other)]
     assert made[0] != made[1]
 
 

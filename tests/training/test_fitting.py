@@ -190,6 +190,7 @@ def test_early_stopping_is_per_seed_and_ends_the_pass(tiny, rule):
         assert result.best_epoch == result.epochs_run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -247,14 +248,14 @@ def test_divergence_is_said_under_every_rule(tiny):
         ({"make_model": lambda: GCN(24, 8, 3)}, "at least 4 outputs"),
         ({"make_model": lambda: ONE_MODEL}, "new model at every call"),
         ({"data": []}, "one PyG Data; found list"),
-        ({"epochs": 2.5}, "at least one epoch"),
+        ({"epochs": 2.5}, "whole number from 1 on"),
         ({"seeds": 5}, r"range\(5\)"),
         ({"seeds": [1.5]}, "distinct seeds"),
         ({"seeds": [1, 1]}, "distinct seeds"),
         ({"seeds": [-1]}, "distinct seeds"),
         ({"seeds": []}, "distinct seeds"),
         ({"seeds_at_once": 0}, "seeds_at_once .* found 0"),
-        ({"weight_decay": float("inf")}, "finite lr and weight_decay"),
+        ({"weight_decay": float("inf")}, "a finite number"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(tiny, arguments, words):

@@ -248,7 +248,7 @@ def test_a_grid_goes_on_from_its_checkpoints(tiny, tmp_path):
         ({"lr": 0.1}, "list of values for lr"),
         ({"lr": "0.1"}, "list of values for lr"),
         ({"lr": [0.1, 0.1]}, "different settings"),
-        ({"lr": [math.nan]}, "finite lr"),
+        ({"lr": [math.nan]}, "lr to be a finite number"),
         ({"dropout": [1.5]}, "dropout from 0 to below 1"),
         ([{"dropout": 0.5}, {"lr": 0.1}], "in all settings"),
         ({"split": [0, 3]}, "split"),

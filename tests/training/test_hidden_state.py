@@ -212,7 +212,7 @@ class ByPython(Layers):
         return super().forward(x * scale, edge_index)
 
 
-@pytest.mark.parametrize("make", [SeldomByNumPy, ByPython])
+@pytest.mark.parametrize("make", [SeldomByNumPy, pytest.param(ByPython, marks=pytest.mark.slow)])
 def test_other_random_numbers_belong_to_a_seed(graph, make):
     states = random.getstate(), np.random.get_state()[2]
     alone = fit(make, graph, [1], epochs=24)

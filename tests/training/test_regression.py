@@ -59,6 +59,7 @@ def test_a_linear_model_becomes_ridge_regression(diabetes):
     assert result.test_accuracy == pytest.approx([share] * 2, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_neighbours_do_not_hurt(diabetes):
     result = fit(
         lambda: GraphSAGE(10, 16, 2, out_channels=1, dropout=0.3),

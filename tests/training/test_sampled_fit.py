@@ -160,6 +160,7 @@ def test_several_labels_a_node_are_those_of_each_seeds_own_batch(table, kind):
 
 
 @KIND
+@pytest.mark.slow
 def test_models_learn_from_samples(kind):
     data = one_graph(150)
     make = lambda: KINDS[kind](FEATURES, CLASSES, reweight="dr")  # noqa: E731

@@ -88,6 +88,7 @@ def test_steps_are_those_of_a_loop_of_pyg(graphs_per_step):
     assert result.curves["train_loss"][0].tolist() == pytest.approx(losses, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_values_of_graphs_are_learnt(tmp_path):
     """Sums over nodes, which one linear layer and a sum hold."""
     draw = torch.Generator().manual_seed(0)
@@ -139,6 +140,7 @@ def test_every_block_sees_its_graphs_apart():
         torch.testing.assert_close(together, torch.cat(alone))
 
 
+@pytest.mark.slow
 def test_gates_are_compared_on_graphs():
     found = compare(Pooled, parts(10, 6, 6), range(2), epochs=2)
     assert list(found.rows) == [None, "dr", "static", "constant"]

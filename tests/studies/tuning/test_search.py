@@ -25,6 +25,9 @@ SPACE = (
     SettingRange("hidden_channels", choices=(4, 8)),
 )
 
+# Validation nodes stand in for test nodes on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.*data.val_mask and data.test_mask")
+
 
 def search(data, out, experiment=USUAL, space=SPACE, seeds=(0, 1), **options):
     return Search(experiment, data, space, out, seeds=seeds, **options)
