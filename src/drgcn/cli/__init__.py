@@ -71,7 +71,7 @@ def main() -> None:
     except DrgcnError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except Exception as error:
+    except Exception as error:  # a refusal of the system is told; anything else is raised
         words = explain_system_error(error)
         if words is None:
             raise

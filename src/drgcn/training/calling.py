@@ -28,7 +28,7 @@ _EDGES: Final = ("edge_index", "adj_t", "adj")
 
 
 @contextlib.contextmanager
-def _kept_generators(device: torch.device | None = None) -> Iterator[None]:
+def kept_generators(device: torch.device | None = None) -> Iterator[None]:
     """Context after which the generators of torch, Python and NumPy are as before."""
     before = random.getstate(), np.random.get_state()
     try:
@@ -49,7 +49,7 @@ def new_model(make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
             f"{type(make_model).__name__}."
         )
     try:
-        with _kept_generators():
+        with kept_generators():
             model = make_model()
     except InputError:
         raise
@@ -177,7 +177,7 @@ def try_model(
     inputs = tuple(_cloned(value) for value in inputs)
     before = _contents(inputs)
     trial = copy.deepcopy(model).eval().to(device)
-    with _kept_generators(device):
+    with kept_generators(device):
         scores = call_model(trial, inputs)
         with contextlib.suppress(Exception):  # what fails in training alone is told by training
             trial.train()(*inputs)

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from drgcn.errors import InputError
 from drgcn.streams import stream_key
+from drgcn.training.calling import kept_generators
 from drgcn.training.randomness import SeededRandomness, levels_of
 from drgcn.training.tracing import Pass, record
 
@@ -249,7 +250,7 @@ def choose_way(
         InputError: If not even one after the other gives the numbers of each by itself.
     """
     truth = _Truth.of(make_model, inputs, device)
-    ours = hasattr(truth.models[0], "prepare")
+    ours = hasattr(truth.model, "prepare")
     ways: list[Any] = ["traced"] if tracing and not ours else []
     # Networks that torch.vmap runs as one are no faster on CPU, unless they are made for it.
     ways += ["stacked"] if ours or device.type == "cuda" else []
@@ -266,7 +267,7 @@ def choose_way(
             return running
         reason = reason or f"{found} ({way})"
     raise InputError(
-        f"Expected {type(truth.models[0]).__name__} to give the same scores at every call in "
+        f"Expected {type(truth.model).__name__} to give the same scores at every call in "
         f"evaluation mode, for each seed by itself; found otherwise ({found}). Layers that keep "
         f"results between calls (cached=True) or draw random numbers are the usual reason."
     ) from cause
@@ -277,7 +278,7 @@ class _Truth:
     """Scores and gradients of two models, each by itself.
 
     Attributes:
-        models: The models, as they are before any call.
+        model: One of them.
         inputs: Their arguments.
         keys: Keys of their random numbers in training.
         scores: Outputs in evaluation mode, of both.
@@ -287,7 +288,7 @@ class _Truth:
         reason: Why a program could not stand for it, if that was seen.
     """
 
-    models: list[torch.nn.Module]
+    model: torch.nn.Module
     inputs: tuple[Any, ...]
     keys: Tensor
     scores: Tensor
@@ -307,8 +308,7 @@ class _Truth:
         keys = torch.tensor([stream_key(seed, "dropout") for seed in cls.seeds], device=device)
         models = _build_all(make_model, cls.seeds, inputs, device)
         scores, trained, gradients, kept, watch = [], [], [], [], _Watch()
-        for seed, key in zip(cls.seeds, keys, strict=True):
-            model = _build(make_model, seed, inputs, device)
+        for seed, key, model in zip(cls.seeds, keys, models, strict=True):
             _move(dict(model.named_parameters()), seed)
             with torch.no_grad():
                 scores.append(copy.deepcopy(model).eval()(*inputs))
@@ -332,7 +332,7 @@ class _Truth:
                 )
         same = {n for n in kept[0].keys() & kept[1].keys() if torch.equal(kept[0][n], kept[1][n])}
         return cls(
-            models,
+            models[0],
             inputs,
             keys,
             torch.stack(scores),
@@ -490,16 +490,11 @@ def _close(first: Tensor, second: Tensor) -> bool:
 def _generators_from(key: int, device: torch.device) -> Iterator[None]:
     """Context in which the generators of torch, Python and NumPy start from a key; afterwards
     they are as before."""
-    before = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(key)
-            random.seed(key)
-            np.random.seed(key % 2**32)
-            yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+    with kept_generators(device):
+        torch.manual_seed(key)
+        random.seed(key)
+        np.random.seed(key % 2**32)
+        yield
 
 
 class _Method(torch.nn.Module):

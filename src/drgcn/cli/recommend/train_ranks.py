@@ -91,7 +91,7 @@ def train_rank(config: dict[str, Any]) -> None:
         train_here(options, prepare(options))
     except DrgcnError as error:
         (options.out / _REFUSED).write_text(str(error), encoding="utf-8")
-    except Exception as error:
+    except Exception as error:  # several libraries write, and say so in their own ways
         if not disk_is_full(error):
             raise
         # There may be room for a line: what did not fit was removed.

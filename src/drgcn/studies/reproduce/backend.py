@@ -105,7 +105,7 @@ def attempt(
             report = JobReport(job, trained=outcome.trained)
         except LockedError:
             raise
-        except Exception as error:
+        except Exception as error:  # recorded with its traceback: other jobs go on
             words = f"{type(error).__name__}: {error}".strip().splitlines()[0]
             full = disk_is_full(error)
             report = JobReport(job, error=words, traceback=traceback.format_exc(), disk_full=full)

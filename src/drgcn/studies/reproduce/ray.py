@@ -191,8 +191,8 @@ def _without_recorded_seeds(remote: RemoteJob, root: Path) -> Job:
         return remote.job
     try:
         content = job_data(remote.job, root).dataset.content_hash
-    except Exception:
-        return remote.job  # the job will fail with it, and be reported
+    except Exception:  # the job will fail with it, and be reported
+        return remote.job
     known = remote.on_record.get(remote.job.experiment.identity(content), frozenset())
     return replace(remote.job, seeds=tuple(s for s in remote.job.seeds if s not in known))
 
