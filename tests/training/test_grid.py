@@ -240,6 +240,13 @@ def test_a_grid_goes_on_from_its_checkpoints(tiny, tmp_path):
     same(whole, again)
 
 
+def test_passes_of_a_grid_have_checkpoints_of_their_own(tiny, tmp_path):
+    options = {"epochs": 2, "grid": {"hidden": [4, 6]}, "checkpoint": tmp_path / "c"}
+    first, again = (fit(of_pyg(tiny), tiny, [0], **options) for _ in range(2))
+    same(first, again)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 @pytest.mark.parametrize(
     ("grid", "words"),
     [

@@ -291,6 +291,8 @@ def test_comparisons_of_a_model_with_itself_are_refused(graph):
     for make in (lambda: insert_reweighting(gcn()), lambda unused: gcn()):
         with pytest.raises(InputError, match="same parameters"):
             compare(make, graph, [0, 1], epochs=1)
+    with pytest.raises(InputError, match="found a grid"):
+        compare(gcn, graph, [0, 1], epochs=1, grid={"lr": [0.1, 0.2]})
     with pytest.raises(InputError, match="None is the plain model"):
         compare(gcn, graph, [0], gates="plain")
     rows = compare(gcn, graph, [0], epochs=1, gates=(g for g in (None, "dr"))).rows

@@ -57,6 +57,11 @@ def compare(
             f"Expected gates out of {list(GATES)}, of which None is the plain model; found "
             f"{wrong or 'none'}."
         )
+    if options.get("grid") is not None:
+        raise InputError(
+            "Expected one setting for all rows; found a grid. Find the best setting by fit first, "
+            "then compare with it."
+        )
     # Before the training, as it may refuse a metric.
     guess = guess_of(data, split, loss=options.get("loss"), metric=options.get("metric"))
     seeds = tuple(seeds) if isinstance(seeds, Iterable) else seeds  # an iterator is read once

@@ -344,6 +344,8 @@ def _run_pass(
     if loop.checkpoint is not None:
         chosen = () if training.loss is None and training.metric is None else (judged,)
         settings = (*training.settings(loop.usual), grid_pass.split, *chosen)
+        if grid_pass.settings[0][1]:
+            loop.label = repr((grid_pass.arguments, grid_pass.split))
         loop.fingerprint = fingerprint_of(settings, graphs_in(data), make_model, task.val.inputs)
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}

@@ -413,6 +413,7 @@ class EpochLoop:
         usual: LaneSettings | None = None,
     ) -> None:
         self.usual = usual or LaneSettings()
+        self.label = ""  # of passes of a grid, which may share all of these settings
         self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -459,8 +460,8 @@ class EpochLoop:
         if self.checkpoint is None:
             return None
         lanes: tuple[Any, ...] = trainer.stack.seeds
-        if set(trainer.lanes) != {self.usual}:
-            lanes = tuple(zip(lanes, trainer.lanes, strict=True))
+        if self.label or set(trainer.lanes) != {self.usual}:
+            lanes = (self.label, *zip(lanes, trainer.lanes, strict=True))
         seeds = zlib.crc32(repr(lanes).encode())  # a block's lanes, in order
         return self.checkpoint.with_name(f"{self.checkpoint.name}.{seeds:08x}")
 
