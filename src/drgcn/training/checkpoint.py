@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
-from drgcn._io import replacing
+from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import stream_key
 from drgcn.training.inputs import name_of
@@ -33,8 +33,8 @@ def save_checkpoint(
     """Write a checkpoint that takes the place of the old one in one step."""
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
-    with replacing(path) as partial:
-        save_file(copies, partial, metadata={"seconds": repr(seconds), "run": fingerprint})
+    # Not save_file, which writes beside the file under a name of its own: a kill would leave it.
+    write_whole(path, save(copies, metadata={"seconds": repr(seconds), "run": fingerprint}))
 
 
 def clear_checkpoint(path: Path) -> None:

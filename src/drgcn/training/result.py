@@ -17,7 +17,7 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -250,7 +250,7 @@ class FitResult:
                 f"Expected settings of plain numbers and words to save; found others: {error}"
             ) from None
         with whole_folder(folder) as partial:
-            save_file(tensors, partial / _TENSORS)
+            (partial / _TENSORS).write_bytes(save(tensors))
             (partial / _FACTS).write_text(text + "\n")
         return Path(folder)
 

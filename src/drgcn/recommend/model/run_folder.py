@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from drgcn._io import write_whole
@@ -164,9 +164,7 @@ def save_run(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: value.cpu().contiguous() for name, value in model.state_dict().items()}
-    partial = folder / f"{WEIGHTS}.partial"
-    save_file(weights, partial)
-    partial.replace(folder / WEIGHTS)
+    write_whole(folder / WEIGHTS, save(weights))
     stride = -(-losses.numel() // _POINTS) or 1
     points = [
         {"step": min(at + stride, losses.numel()), "loss": float(losses[at : at + stride].mean())}

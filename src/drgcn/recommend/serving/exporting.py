@@ -25,8 +25,6 @@ from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.run_folder import (
     HISTORY,
     RECORD,
-    SETTINGS,
-    WEIGHTS,
     describe,
     load_run,
     save_run,
@@ -247,8 +245,6 @@ def export(
             save_run(partial / MODEL, model, run.training, torch.empty(0), {})
             for name in (HISTORY, RECORD):  # those of the run stay there
                 (partial / MODEL / name).unlink()
-            # safetensors lets nobody else read; who may read the other files may read this one.
-            (partial / MODEL / WEIGHTS).chmod((partial / MODEL / SETTINGS).stat().st_mode)
             data.users.rows(torch.empty(0, dtype=torch.int64)).save(partial / ATTRIBUTES)
         manifest = ExportManifest(
             model={
