@@ -20,12 +20,13 @@ from drgcn.nn.base import (
     Norm,
     Reweight,
     ReweightedModel,
-    as_features,
     check_rates,
     check_sizes,
     compress,
     dropout,
     gated_product,
+    lasting_features,
+    made_once,
 )
 from drgcn.nn.graph import normalized_adjacency, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, spmm
@@ -131,10 +132,12 @@ class GraphSAGE(ReweightedModel):
         self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix
     ) -> Iterator[Layer]:
         """Yield the input, the reweighting vector and the output of every layer."""
-        h: Features = as_features(x)
+        h: Features = lasting_features(x)
+        nodes, dtype = h.shape[0], h.dtype
         matrix = edge_index
         if isinstance(matrix, Tensor):
-            matrix = _mean_matrix(matrix, h.shape[0], h.dtype)
+            edges, key = matrix, ("means", nodes, dtype)
+            matrix = made_once(edges, key, lambda: _mean_matrix(edges, nodes, dtype))
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
             layer_input, s = enter(h)
             h = dropout(layer_input, self.dropout, self.training)
