@@ -29,7 +29,7 @@ from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.randomness import SeededRandomness
 from drgcn.training.result import LANE_SETTINGS, FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
-from drgcn.training.stopping import BestValidation, StoppingRule
+from drgcn.training.stopping import BestValidation, Schedule, StoppingRule, learning_rates
 from drgcn.training.task import (
     Inductive,
     Task,
@@ -39,15 +39,7 @@ from drgcn.training.task import (
     is_links,
     link_maker,
 )
-from drgcn.training.trainer import (
-    CURVES,
-    EpochLoop,
-    LaneSettings,
-    Progress,
-    Schedule,
-    Trainer,
-    learning_rates,
-)
+from drgcn.training.trainer import CURVES, EpochLoop, LaneSettings, Progress, Trainer
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
