@@ -52,7 +52,9 @@ def test_eigenmatrices_span_and_norm(d, seed, u, v, w):
 @pytest.mark.parametrize(("d", "v", "rank"), [(1, 0.1, 0), (2, 0.1, 1), (3, 0.1, 3), (5, 0.0, 0)])
 def test_defective_operators(d, v, rank):
     dos = DOS(0.5, v, 0.5)
-    rest = theory.operator_matrix(dos.apply, d) - 0.5 * torch.eye(d * (d + 1) // 2)
+    rest = theory.operator_matrix(dos.apply, d) - 0.5 * torch.eye(
+        d * (d + 1) // 2, dtype=torch.float64
+    )
     assert dos.nilpotent_rank(d) == rank == int(torch.linalg.matrix_rank(rest, atol=1e-12))
     assert float((rest @ rest).abs().max()) < 1e-14
     assert dos.diagonalisable == (v == 0)
