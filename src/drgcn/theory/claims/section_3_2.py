@@ -182,7 +182,7 @@ def part_of_the_output() -> Finding:
     """The part in V_G of one output, with ||GH|| of each node and with its mean square."""
     numbers: dict[str, float] = {}
     mean, loud = [], []
-    bounded, broken = True, None
+    bounded, broken = True, float("inf")
     for spread in (0.2, 0.4, 0.8, 1.2, 1.6):
         printed = []
         for d in (6, 16):
@@ -197,8 +197,8 @@ def part_of_the_output() -> Finding:
                 bounded = bounded and d / (2 * d - 2) <= mean[-1] <= (2 * d - 2) / d
         numbers[f"least gain / K, printed, spread {spread:g}"] = min(printed)
         numbers[f"largest gain / K, printed, spread {spread:g}"] = max(printed)
-        if broken is None and max(*printed, 1 / min(printed)) > 1.5:
-            broken = spread
+        if max(*printed, 1 / min(printed)) > 1.5:
+            broken = min(broken, spread)
     return Finding(
         all(abs(value - 1) < 1e-6 for value in numbers.values()),
         bounded,
