@@ -39,9 +39,11 @@ from drgcn.studies.paper.page import RESULTS, paper_table_of
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.tables import (
     GATES,
+    Row,
     gate_groups,
     gate_table,
     markdown_table,
+    one_build,
     search_table,
     variant_table,
 )
@@ -144,7 +146,7 @@ def comparison_panels(records: list[RunRecord]) -> dict[str, Rows]:
     }
     # Whole comparisons alone: a longer training of the plain model is no second row of its own.
     return {
-        title: list(rows.values())
+        title + ("" if _of_one_build(rows) else ", two builds"): list(rows.values())
         for title, place in shown.items()
         for rows in gate_groups(records)
         if set(GATES) <= rows.keys()
@@ -152,6 +154,10 @@ def comparison_panels(records: list[RunRecord]) -> dict[str, Rows]:
         and rows[None][0].experiment.model == "gcn"
         and plain_norm(rows[None][0])
     }
+
+
+def _of_one_build(rows: dict[str | None, Row]) -> bool:
+    return all(one_build(row, rows[None]) for row in rows.values())
 
 
 def main() -> None:
