@@ -131,12 +131,13 @@ def test_what_is_on_record_is_trained_again_in_another_folder(call, tmp_path):
     other = replace(old, environment=old.environment | {"source": "another"})
     (path,) = (tmp_path / "old").glob("*-seeds-*.json")
     path.write_text(other.dumps())
-    code, out, _ = call("none", "--again", "old", "--out", "new")
-    assert code == 1  # for the table of which nothing can be run
+    code, out, _ = call("--again", "old", "--out", "new")
+    assert code == 0
     (new,) = load_records(tmp_path / "new")
     assert (new.identity, new.file_name) == (old.identity, path.name)
     assert new.build == old.build != other.build
     assert "recorded: 1 of 1 cell filled" in out
+    assert call()[0] == 2
     for words, error in (
         (("--again", "new", "--out", "new"), "another folder"),
         (("--again", "nowhere"), "has none"),

@@ -15,6 +15,7 @@ import typer
 
 from drgcn._format import duration, plural
 from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
+from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.studies.paper.table import PaperTable
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
 
 def reproduce(
     tables: Annotated[
-        list[str], typer.Argument(help="Tables by name (see `drgcn studies list`), or `all`.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Tables by name (see `drgcn studies list`), or `all`.",
+            show_default="none, with --again",
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, help="How many seeds, from 0.", show_default="the table's own, 20"),
@@ -90,7 +95,11 @@ def reproduce(
     try:
         from drgcn.studies.reproduce.plan import Request
 
-        request = Request.of(tables, seeds, only or [], controls, _records_of(again, out))
+        if not tables and again is None:
+            raise InputError(
+                "Expected tables by name, or `all`; found none. See them: drgcn studies list"
+            )
+        request = Request.of(tables or [], seeds, only or [], controls, _records_of(again, out))
         where = device if ray_address else str(use_device(device))
         if dry_run:
             print_plan(request, _plan_status(request, out, data_root, offline=True))
@@ -117,7 +126,6 @@ def reproduce(
 
 
 def _records_of(again: Path | None, out: Path) -> Sequence[RunRecord]:
-    from drgcn.errors import InputError
     from drgcn.studies.records import load_records
 
     if again is None:

@@ -25,7 +25,7 @@ app = typer.Typer(
 Results = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of records: counts the cells that have all their seeds, and those with none."
+        help="Folder of records: counts cells with all their seeds, and cells with none."
     ),
 ]
 

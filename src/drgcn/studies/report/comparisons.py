@@ -106,7 +106,7 @@ def _verdict(shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision]) 
 
 
 def _build_words(shown: Mapping[str | None, Row]) -> str:
-    """What trained the rows; each by itself where that is not the same."""
+    """Describe the build of the rows, or each one where they are of several."""
     builds: dict[str, list[str]] = {}
     for gate, (record, _) in shown.items():
         where = record.environment
