@@ -50,6 +50,20 @@ def test_seeds_already_recorded_are_not_trained_again(tiny, tmp_path):
     assert len(load_records(tmp_path)) == 2
 
 
+def test_an_outcome_names_its_builds_and_prefers_this_one(tiny, tmp_path):
+    first = run(experiment(), tiny, range(2), tmp_path)
+    (path,) = first.paths
+    assert first.builds == {RunRecord.read(path).build}
+    record = RunRecord.read(path)
+    older = replace(record, environment=record.environment | {"source": "another"})
+    older.save(tmp_path, f"zz-{path.name}")  # read last
+    assert run(experiment(), tiny, range(2), tmp_path) == replace(first, trained=())
+    path.unlink()
+    more = run(experiment(), tiny, range(3), tmp_path)
+    assert more.trained == (2,)
+    assert more.builds == {record.build, older.build}
+
+
 def test_records_of_seeds_added_later_equal_those_of_one_go(tiny, tmp_path):
     run(experiment(), tiny, range(2), tmp_path / "parts")
     parts = run(experiment(), tiny, range(6), tmp_path / "parts")

@@ -31,6 +31,11 @@ from drgcn.training import Progress as FitProgress
 from drgcn.training.objectives import is_share
 from drgcn.training.task import tested_labels
 
+_TWO_BUILDS = (
+    "Records of two builds, not compared: some rows were trained before this package, torch, PyG "
+    "or the machine changed. Give another --out to train all of them again."
+)
+
 
 def run_rows(
     experiments: Sequence[Experiment], data: Data, seeds: range, out: Path, device: torch.device
@@ -107,11 +112,12 @@ def guess_of(data: Data, metric: str | None) -> Guess:
 def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[str, Any]:
     """Everything ``--json`` prints."""
     compared = Comparison({o.experiment.reweight: o.seeds for o in outcomes}, guess)
+    one_build = len(frozenset().union(*(outcome.builds for outcome in outcomes))) <= 1
     rows = []
     share = guess.number(0.01)  # of a summary in percent
     for outcome in outcomes:
         summary = summarize(outcome.seeds)
-        over_plain = compared.over_plain(outcome.experiment.reweight)
+        over_plain = compared.over_plain(outcome.experiment.reweight) if one_build else None
         rows.append(
             {
                 "row": outcome.experiment.label,
@@ -134,7 +140,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
         "learnt": compared.learnt,
         "variance_spread": _spread(data),
         "rows": rows,
-        "verdict": compared.verdict,
+        "verdict": compared.verdict if one_build or len(outcomes) == 1 else _TWO_BUILDS,
     }
 
 

@@ -19,7 +19,7 @@ from drgcn.errors import InputError
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
-from drgcn.records import environment
+from drgcn.records import device_name, environment, source_hash
 from drgcn.stability import gate_saturation, graph_stability
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.records import RunRecord, SeedResult
@@ -44,12 +44,21 @@ _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of all seeds asked for, the paths of their records, and the seeds trained now."""
+    """Results of all seeds asked for.
+
+    Attributes:
+        experiment: The experiment.
+        seeds: The results.
+        paths: Their records.
+        trained: The seeds trained now.
+        builds: What trained them all, see :attr:`RunRecord.build`.
+    """
 
     experiment: Experiment
     seeds: dict[int, SeedResult]
     paths: tuple[Path, ...]
     trained: tuple[int, ...]
+    builds: frozenset[tuple[str, ...]] = frozenset()
 
 
 def run(
@@ -79,19 +88,22 @@ def run(
         for p, record in RunRecord.read_folder(out).items()
         if record.identity == identity
     }
-    known = {seed: result for record in records.values() for seed, result in record.seeds.items()}
+    place = torch.device(device)
+    own = {"source": source_hash(), "device": device_name(place)}
+    # A seed that several builds have trained is taken from this one, if it is among them.
+    ordered = sorted(records, key=lambda p: own.items() <= records[p].environment.items())
+    known = {seed: path for path in ordered for seed in records[path].seeds}
     missing = tuple(seed for seed in seeds if seed not in known)
     if missing:
-        record = _train(
-            experiment, data, missing, out, torch.device(device), progress, checkpoint_every
-        )
+        record = _train(experiment, data, missing, out, place, progress, checkpoint_every)
         path, record = _save(record, out)
         clear_checkpoint(checkpoint_path(experiment, data, out))
         records[path] = record
-        known |= record.seeds
-    wanted = {seed: known[seed] for seed in seeds}
-    used = [p for p, record in records.items() if not wanted.keys().isdisjoint(record.seeds)]
-    return Outcome(experiment, wanted, tuple(used), missing)
+        known |= dict.fromkeys(record.seeds, path)
+    wanted = {seed: records[known[seed]].seeds[seed] for seed in seeds}
+    used = tuple(dict.fromkeys(known[seed] for seed in seeds))
+    builds = frozenset(records[path].build for path in used)
+    return Outcome(experiment, wanted, used, missing, builds)
 
 
 def _train(

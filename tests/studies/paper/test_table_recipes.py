@@ -2,6 +2,7 @@
 
 import os
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_what_is_on_record_is_found(records):
         (cell.job.experiment.dataset, cell.job.experiment.model)
         for table in TABLES.values()
         for cell in table.runnable
-        if not seeds_of(cell.job, known)
+        if not seeds_of(cell, known)
     }
     samplers = {(d, m) for d in ("corar", "citeseerr") for m in ("graphsage", "fastgcn", "asgcn")}
     lgcn = {(dataset, "lgcn") for dataset in ("cora", "citeseer", "pubmed")}
@@ -140,6 +141,17 @@ def test_cells_on_record_have_the_identity_of_their_record(place, records):
         if (job.experiment.dataset, job.experiment.split, job.normalize) == place:
             record = identities.get(job.experiment.identity(content))
             found += record is not None
-            known = seeds_of(job, on_record)
-            assert (record is not None) == (known > 0)
+            known = on_record.get((job.experiment.identity(""), job.normalize))
+            assert (record is not None) == bool(known)
     assert found
+
+
+def test_a_gain_is_on_record_with_both_rows_of_one_build(make_record):
+    cell = TABLES["k"].cell("Improvement Rate(%)", "Cora")
+    made = make_record([0.8, 0.9])
+    data = made.data | {"normalize": cell.job.normalize}
+    dr = replace(made, experiment=cell.job.experiment, data=data)
+    plain = replace(dr, experiment=replace(dr.experiment, reweight=None))
+    other = replace(plain, environment=plain.environment | {"source": "another"})
+    for some, count in (([dr], 0), ([dr, other], 0), ([dr, plain], 2)):
+        assert seeds_of(cell, recorded(some)) == count

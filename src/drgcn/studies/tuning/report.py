@@ -52,6 +52,7 @@ def tuning_report(
         out: Folder of the searches, with an earlier report if there was one.
     """
     seeds = sorted(outcomes[0][0].seeds)
+    builds = {build for pair in outcomes for outcome in pair for build in outcome.builds}
     metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
     records = RunRecord.read_folder(searches[0].folder).values()
     rows = [
@@ -76,7 +77,10 @@ def tuning_report(
             "seeds": seeds,
             "why": _WHY_FRESH,
             "rows": rows,
-            "differences": [_difference(*found) for found in _decisions(rows)],
+            # Rows of two builds differ in more than their settings.
+            "differences": [_difference(*found) for found in _decisions(rows)]
+            if len(builds) <= 1
+            else [],
         },
         "tested_after": _tested_after(out, trials),
         "environment": environment(device) | {"optuna": importlib.metadata.version("optuna")},
@@ -203,9 +207,11 @@ def tuning_words(report: dict[str, Any]) -> str:
         spread = "" if std is None else f" ± {std:.2f}"
         lines.append(f"{_name(row):<{width}}  {row['test_accuracy_mean']:.2f}{spread}")
     lines.append("")
-    found = _decisions(fresh["rows"])
+    found = _decisions(fresh["rows"]) if fresh["differences"] else []
     lines += [_difference_words(*each) for each in found]
-    if len(fresh["seeds"]) > 1:
+    if not found:
+        lines.append("Records of two builds, not compared. Tune again in another folder.")
+    elif len(fresh["seeds"]) > 1:
         lines.append(f"Sure is a corrected p below {LEVEL} ({found[0][2].correction}).")
     if len(report["tested_after"]) > 1:
         looks = ", ".join(map(str, report["tested_after"]))
