@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 
 from drgcn._io import LockedError, lock
 from drgcn.errors import DrgcnError, InputError
-from drgcn.studies.experiment import Experiment
+from drgcn.studies.experiment import Experiment, with_settings
 from drgcn.studies.records import RunRecord
 from drgcn.studies.run import run
 from drgcn.studies.tuning.space import SettingRange
@@ -378,13 +378,6 @@ def draw(
     study.add_trials(before)
     drawn = study.ask({one.name: one.distribution() for one in space}).params
     return {one.name: one.tidy(drawn[one.name]) for one in space}
-
-
-def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with settings changed; unknown names are arguments of the model."""
-    own = {name: value for name, value in settings.items() if name in _FIELDS}
-    options = {name: value for name, value in settings.items() if name not in _FIELDS}
-    return replace(experiment, **own, options={**experiment.options, **options})
 
 
 def settings_inside(
