@@ -18,8 +18,6 @@ from drgcn.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-    from drgcn.studies.experiment import Experiment
-
 # Reasons of the system why a path cannot be written.
 _REASONS = {
     errno.EACCES: "which you have no right to write to",
@@ -151,36 +149,6 @@ def read_settings(pairs: list[str]) -> dict[str, Any]:
                     f"found {value!r}."
                 ) from None
             found[name] = value
-    return found
-
-
-def read_grid(words: list[str], usual: Experiment, make: type) -> dict[str, tuple[Any, ...]]:
-    """Read arguments ``name=a,b,c``: values of settings, of which all combinations are trained.
-
-    Args:
-        words: The arguments.
-        usual: The experiment whose settings are varied.
-        make: The model's class.
-    """
-    from drgcn.studies.experiment import read_values, tunable
-
-    kinds = tunable(usual, make)
-    found: dict[str, tuple[Any, ...]] = {}
-    for word in words:
-        name, equals, values = word.partition("=")
-        if not equals or not values:
-            raise InputError(f"Expected --grid name=a,b,c; found {word!r}.")
-        if name not in kinds:
-            raise InputError(
-                f"Expected a setting that can be varied for {usual.model} "
-                f"({', '.join(sorted(kinds))}); found {name!r} in --grid {word}."
-            )
-        if name in found:
-            raise InputError(
-                f"Expected every setting once in --grid; found {name} twice. Give all of its "
-                f"values in one, as in {name}=a,b,c."
-            )
-        found[name] = read_values(name, kinds[name], values, f"--grid {word}")
     return found
 
 

@@ -25,7 +25,6 @@ from drgcn.cli.options import (
     Split,
     Threads,
     check_kinds,
-    read_grid,
     read_settings,
     try_a_step,
     use_device,
@@ -172,7 +171,7 @@ def train(
     options.expect_possible(data)
     make = _try(experiments, data, options.settings)
     if grid:
-        values = read_grid(grid, experiments[0], make)
+        values = _read_grid(grid, experiments[0], make)
         settings = options.settings_of(values)
         rows = [[with_settings(row, own) for own in settings] for row in experiments]
         _try([e for row in rows for e in row], data, options.settings)
@@ -269,6 +268,36 @@ class TrainOptions:
                 f"Expected --batch-size with {', '.join(_SAMPLING)}, which train on samples; "
                 f"found it with {self.model}, which takes the whole graph. Leave the option out."
             )
+
+
+def _read_grid(words: list[str], usual: Experiment, make: type) -> dict[str, tuple[Any, ...]]:
+    """Read arguments ``name=a,b,c``: values of settings, of which all combinations are trained.
+
+    Args:
+        words: The arguments.
+        usual: The experiment whose settings are varied.
+        make: The model's class.
+    """
+    from drgcn.studies.experiment import read_values, tunable
+
+    kinds = tunable(usual, make)
+    found: dict[str, tuple[Any, ...]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not values:
+            raise InputError(f"Expected --grid name=a,b,c; found {word!r}.")
+        if name not in kinds:
+            raise InputError(
+                f"Expected a setting that can be varied for {usual.model} "
+                f"({', '.join(sorted(kinds))}); found {name!r} in --grid {word}."
+            )
+        if name in found:
+            raise InputError(
+                f"Expected every setting once in --grid; found {name} twice. Give all of its "
+                f"values in one, as in {name}=a,b,c."
+            )
+        found[name] = read_values(name, kinds[name], values, f"--grid {word}")
+    return found
 
 
 def _try(

@@ -215,7 +215,7 @@ class _Records:
 
 
 class _PassOptions(NamedTuple):
-    """How and where a pass is run."""
+    """Device, reports and checkpoints of a pass."""
 
     device: torch.device
     progress: Callable[[Progress], None] | None
