@@ -77,6 +77,8 @@ def test_the_table_is_printed_and_a_second_call_finds_all_done(call, tmp_path):
         ("--compare", "--reweight", "none"),
         ("--strategy", "halving", "--timeout", "60"),
         ("--strategy", "odd"),
+        ("--strategy", "halving", "--trials", "5"),
+        ("--strategy", "halving", "--space", "num_layers=1:3"),
         ("--trials", "0"),
     ],
 )

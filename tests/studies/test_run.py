@@ -202,6 +202,18 @@ def test_progress_of_several_passes_is_one(tiny, tmp_path, monkeypatch):
     assert {now.epochs_in_all for now in seen} == {3 * 2 * 2}
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_several_experiments_in_one_pass_on_cuda_are_those_by_themselves(tiny, tmp_path):
+    rows = rows_of({"lr": 0.01}, {"lr": 0.05, "dropout": 0.2}, {"weight_decay": 0.0})
+    found = run_grid(rows, tiny, range(3), tmp_path / "grid", device="cuda")
+    for row, outcome in zip(rows, found, strict=True):
+        alone = run(row, tiny, range(3), tmp_path / "alone", device="cuda")
+        for seed, result in outcome.seeds.items():
+            expected = alone.seeds[seed].curve_train_loss
+            assert result.curve_train_loss == pytest.approx(expected, rel=1e-2)
+
+
 # Damaged records
 
 

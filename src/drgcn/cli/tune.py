@@ -189,10 +189,10 @@ class TuneOptions:
         ]
 
     def ranges(self, rows: Sequence[Experiment], data: Data) -> tuple[SettingRange, ...]:
-        """Return the space, in which every row can be built."""
+        """Return the space, in which every row can be built and searched."""
         from drgcn.studies.run import build
-        from drgcn.studies.tuning.search import corners
-        from drgcn.studies.tuning.space import default_space, read_space
+        from drgcn.studies.tuning.search import corners, rungs_of, settings_inside
+        from drgcn.studies.tuning.space import default_space, draw_settings, read_space
 
         make = type(build(rows[0], data))
         found = read_space(self.space, rows[0], make) if self.space else default_space(rows[0])
@@ -200,6 +200,8 @@ class TuneOptions:
             for experiment in (row, *corners(row, found)):
                 # What the model does not take is found before any work is done.
                 try_a_step(build(experiment, data), data.num_features)
+        drawn = draw_settings(found, self.trials, self.seed, settings_inside(rows[0], found))
+        rungs_of(self.strategy.value, len(drawn), rows[0].epochs)  # refuses too few of either
         return found
 
 

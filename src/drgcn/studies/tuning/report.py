@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from drgcn._format import plural
 from drgcn._io import write_whole
 from drgcn.data.assemble import DatasetInfo
 from drgcn.records import environment
@@ -202,7 +203,8 @@ def tuning_words(report: dict[str, Any]) -> str:
     data, budget, fresh = report["data"], report["budget"], report["fresh"]
     asked, done = budget["trials_asked"], budget["trials"]
     lines = [
-        f"{data['name']}, split {data['split']}: {done} trials of {len(budget['seeds'])} seeds"
+        f"{data['name']}, split {data['split']}: {plural(done, 'trial')} of "
+        f"{plural(len(budget['seeds']), 'seed')}"
         + (f" for each of {len(report['searches'])} rows" if len(report["searches"]) > 1 else "")
         + (f"; {asked} were asked for, but {_why_fewer(budget)}" if done < asked else "")
         + ". Test labels were hidden.",
