@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from drgcn.data.catalog import describe, names
@@ -95,6 +98,100 @@ def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
     """Return the settings in which an experiment differs from another, by name."""
     expected, found = asdict(usual), asdict(experiment)
     return {name: value for name, value in found.items() if value != expected[name]}
+
+
+Value = bool | int | float | str
+_FIELDS: Final = frozenset(field.name for field in fields(Experiment))
+# Settings that may be varied, beside arguments of the model's class. Epochs are none of them: they
+# are the budget, the same for all.
+_VARIED: Final[dict[str, type]] = {
+    "lr": float,
+    "weight_decay": float,
+    "dropout": float,
+    "hidden_channels": int,
+    "num_layers": int,
+}
+_ROW: Final = {"reweight", "norm", "pre_activation"}  # name the row of a table, and are chosen
+#: Types of settings that may be varied, in words.
+KIND_WORDS: Final = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+}
+
+
+def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with settings changed; unknown names are arguments of the model."""
+    own = {name: value for name, value in settings.items() if name in _FIELDS}
+    options = {name: value for name, value in settings.items() if name not in _FIELDS}
+    return replace(experiment, **own, options={**experiment.options, **options})
+
+
+def tunable(usual: Experiment, make: type) -> dict[str, type]:
+    """Return the settings that can be varied for a model, and the type of each.
+
+    Args:
+        usual: The model's recipe.
+        make: The model's class. Of its arguments those count that are numbers, words, or true or
+            false, and no lists.
+    """
+    found = dict(_VARIED)
+    if usual.batch_size is not None:
+        found["batch_size"] = int
+    for name, argument in inspect.signature(make).parameters.items():
+        if name not in found and name not in _ROW and type(argument.default) in KIND_WORDS:
+            found[name] = type(argument.default)
+    lists = {name for name, value in usual.options.items() if isinstance(value, list | tuple)}
+    return {name: kind for name, kind in found.items() if name not in lists}
+
+
+def read_values(name: str, kind: type, words: str, where: str) -> tuple[Value, ...]:
+    """Read different values with commas between, of the type and within the limits of a setting.
+
+    Args:
+        name: The setting.
+        kind: Its type, see :func:`tunable`.
+        words: The values.
+        where: What the user typed, for errors.
+    """
+    found = tuple(read_value(name, kind, part.strip(), where) for part in words.split(","))
+    if len(set(found)) < len(found):
+        raise InputError(f"Expected every value once; found {where}.")
+    return found
+
+
+def read_value(name: str, kind: type, word: str, where: str) -> Value:
+    """Read one value, see :func:`read_values`."""
+    found: Value = word
+    if kind is not str:
+        try:
+            found = json.loads(word.lower() if kind is bool else word)
+        except json.JSONDecodeError:
+            found = ""
+    fits = isinstance(found, int | float) if kind is float else type(found) is kind
+    if not fits or (kind is float and isinstance(found, bool)) or found == "":
+        raise InputError(f"Expected {KIND_WORDS[kind]} for {name}; found {word!r} in {where}.")
+    if kind is float:
+        found = float(found)
+        if not math.isfinite(found):
+            raise InputError(f"Expected a finite number; found {word!r} in {where}.")
+    _expect_sensible(name, found, where)
+    return found
+
+
+def _expect_sensible(name: str, value: Value, where: str) -> None:
+    """Refuse values that training would accept, or refuse only after work was done."""
+    if isinstance(value, str | bool):
+        return
+    if name in ("hidden_channels", "num_layers", "batch_size") and value < 1:
+        raise InputError(f"Expected {name} from 1 on; found {value} in {where}.")
+    if name == "lr" and value <= 0:
+        raise InputError(f"Expected lr above 0; found {value} in {where}.")
+    if name == "weight_decay" and value < 0:
+        raise InputError(f"Expected weight_decay from 0 on; found {value} in {where}.")
+    if name.endswith("dropout") and not 0 <= value < 1:
+        raise InputError(f"Expected {name} in [0, 1); found {value} in {where}.")
 
 
 # How each published model was trained, by dataset and split; tables list models in this order.
