@@ -65,7 +65,8 @@ def test_recipes_of_the_paper_are_those_of_the_models():
 
 
 def test_what_is_on_record_is_found(records):
-    """All cells but samplers on rebuilt features, full-batch GCN at Reddit's size, and LGCN."""
+    """All cells but samplers on rebuilt features, full-batch GCN at Reddit's size, LGCN, and PPI
+    with rebuilt labels."""
     known = recorded(records)
     missing = {
         (cell.job.experiment.dataset, cell.job.experiment.model)
@@ -75,6 +76,7 @@ def test_what_is_on_record_is_found(records):
     }
     samplers = {(d, m) for d in ("corar", "citeseerr") for m in ("graphsage", "fastgcn", "asgcn")}
     lgcn = {(dataset, "lgcn") for dataset in ("cora", "citeseer", "pubmed")}
+    missing = {place for place in missing if place[0] != "ppi-rebuilt"}
     assert missing <= samplers | lgcn | {("reddit-like", "gcn")}
 
 

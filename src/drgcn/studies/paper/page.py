@@ -43,6 +43,7 @@ NAMES: Final = (
     "norms",
     "pre-activation",
     "inductive",
+    "ppi-rebuilt",
     "reddit-like",
 )
 
@@ -396,6 +397,18 @@ def published(experiment: Experiment) -> Published | None:
         return None
     number, table = found
     return Published(number.mean, number.std, table, number.decimals)
+
+
+def printed_scores(dataset: str, split: str) -> dict[str, PrintedNumber]:
+    """Return all accuracies (or micro-F1) that the paper prints for a dataset and split, also
+    those it quotes, by row; of several tables the first."""
+    found: dict[str, PrintedNumber] = {}
+    for table in map(paper_table_of, RESULTS):
+        for cell in table.printed:
+            place = (cell.dataset, cell.split, cell.quantity)
+            if place == (dataset, split, "test") and cell.label and cell.printed:
+                found.setdefault(cell.label, cell.printed)
+    return found
 
 
 def published_seconds() -> dict[str, float]:
