@@ -99,7 +99,7 @@ def audit(
             data,
             None if text is None else read_texts(text, skip_kind or []),
             feature_names=None if words is None else read_feature_names(words),
-            printed=_printed(data) if "identity" in data else None,
+            printed=printed_results(data) if "identity" in data else None,
             progress=progress,
         )
     if html is not None:
@@ -176,7 +176,7 @@ def _read_identity(path: Path, nodes: int) -> Tensor:
     return torch.from_numpy(identity_numbers(np.array(lines, dtype=np.str_), nodes, str(path)))
 
 
-def _printed(data: Data) -> dict[str, float]:
+def printed_results(data: Data) -> dict[str, float]:
     """Return the paper's printed scores on a dataset, or on the one that it stands for."""
     from drgcn.data import describe, names
     from drgcn.studies.paper.page import printed_scores

@@ -234,7 +234,7 @@ def _mlp(dataset: str) -> dict[str, Any]:
 
 def _lgcn(dataset: str) -> dict[str, Any]:
     if dataset in _PPI:
-        # NOTE[DIFF] Its authors print a number for PPI, and their code has no settings for it:
+        # NOTE[DIFF] LGCN's authors print a number for PPI, and their code has no settings for it:
         # widths are those for Cora.
         return _TISSUES | {"hidden_channels": 32, "num_layers": 2}
     # The authors' code, which has Cora's settings alone; it waits 150 epochs for a validation
@@ -268,8 +268,8 @@ def _geniepath(dataset: str) -> dict[str, Any]:
 def _graphsage(dataset: str) -> dict[str, Any]:
     usual = {"dropout": 0.0, "weight_decay": 0.0}
     if dataset in _PPI:
-        # NOTE[DIFF] The authors draw neighbours; on several graphs we take all of them. Widths
-        # are theirs.
+        # NOTE[DIFF] GraphSAGE's authors draw neighbours on PPI; on several graphs we take all of
+        # them. Widths are theirs.
         return _TISSUES | {"hidden_channels": 256, "num_layers": 2}
     if dataset in _REDDIT:
         # The authors' own code; the paper names no settings for Reddit. Its gradients are

@@ -13,6 +13,8 @@ from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.status import check_table, recorded, seeds_of
 from drgcn.studies.records import RunRecord
 
+# Datasets without a record so far.
+NOT_RUN = ("ppi-rebuilt",)
 TABLES = paper_tables()
 JOBS = {
     (cell.job.experiment.identity(""), cell.job.normalize): cell.job
@@ -76,7 +78,7 @@ def test_what_is_on_record_is_found(records):
     }
     samplers = {(d, m) for d in ("corar", "citeseerr") for m in ("graphsage", "fastgcn", "asgcn")}
     lgcn = {(dataset, "lgcn") for dataset in ("cora", "citeseer", "pubmed")}
-    missing = {place for place in missing if place[0] != "ppi-rebuilt"}
+    missing = {place for place in missing if place[0] not in NOT_RUN}
     assert missing <= samplers | lgcn | {("reddit-like", "gcn")}
 
 
@@ -144,4 +146,4 @@ def test_cells_on_record_have_the_identity_of_their_record(place, records):
             found += record is not None
             known = seeds_of(job, on_record)
             assert (record is not None) == (known > 0)
-    assert found
+    assert found or place[0] in NOT_RUN
