@@ -8,7 +8,7 @@ middle one, as the authors of GAT have it. An epoch of a pass is the difference 
 short one.
 
     python benchmarks/ppi.py --device cuda --seeds 1 20
-    python benchmarks/ppi.py --device cpu --seeds 1 2 --width 32 --graphs 4 --epochs 2
+    python benchmarks/ppi.py --device cpu --seeds 1 2 --width 32 --graphs 4 --nodes 200
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class ExampleNet(torch.nn.Module):
         return x
 
 
-def tissues(count: int | None) -> tuple[str, list[list[Data]]]:
-    """Return the source of the graphs, and those to train, validate and test on."""
+def tissues(count: int | None, nodes: int | None) -> tuple[str, list[list[Data]]]:
+    """Return the source of the graphs, and those to train, validate and test on: some of them, or
+    with their first nodes alone, for a trial."""
     try:
         data = load("ppi-rebuilt", offline=True)
     except MissingDataError:
@@ -71,6 +72,8 @@ def tissues(count: int | None) -> tuple[str, list[list[Data]]]:
             place = kept.cumsum(0) - 1
             edges = place[data.edge_index[:, kept[data.edge_index[0]]]]
             graphs.append(Data(x=data.x[kept], edge_index=edges, y=data.y[kept]))
+    if nodes is not None:
+        graphs = [graph.subgraph(torch.arange(nodes)) for graph in graphs]
     return source, [graphs[:20][:count], graphs[20:22], graphs[22:]]
 
 
@@ -138,10 +141,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--width", type=int, default=1024, help="hidden units of a node")
     parser.add_argument("--graphs", type=int, help="training graphs, of 20")
+    parser.add_argument("--nodes", type=int, help="nodes of each graph, of all")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     given = parser.parse_args()
     device = torch.device(given.device)
-    source, parts = tissues(given.graphs)
+    source, parts = tissues(given.graphs, given.nodes)
     sizes = (parts[0][0].num_features, given.width, parts[0][0].y.size(1))
     data = unite(*parts)
 
@@ -177,6 +181,7 @@ def main() -> None:
                 "peak_GiB": peak and round(peak, 2),
                 "graphs": source,
                 "training_graphs": len(parts[0]),
+                "training_nodes": sum(graph.num_nodes for graph in parts[0]),
                 "hidden_units": given.width,
             }
         )

@@ -97,7 +97,7 @@ def test_several_labels_are_learnt_and_judged_by_micro_f1(table):
         assert curve[-5:].mean() > curve[:2].mean() + 0.2
         losses = result.curves["train_loss"][place]
         assert losses[-1] < 0.9 * losses[0]
-        scores, y = scores_by_hand(model, table, (7, 8))
+        scores, y = scores_by_hand(model, table, (7, 8), "test")
         expected = f1_score(y, scores > 0, average="micro")
         assert result.test_accuracy[place] == pytest.approx(expected)
 

@@ -144,7 +144,7 @@ def _fetch(
         listed = ", ".join(file.path for file in (wanted if offline else by_hand))
         reason = "and the network is not to be used" if offline else "and have no direct link"
         home, instead = _homes(description, wanted)
-        source = f"fetch them from {home} and" if home else "nobody publishes them: make them and"
+        source = f"fetch them from {home} and" if home else "nobody publishes them (docs/data.md):"
         absent = "" if root.is_dir() else f"{_no_root(root)} "
         raise MissingDataError(
             f"{absent}{description.name} needs files that are not under {root} {reason}: "
