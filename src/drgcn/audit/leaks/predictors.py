@@ -327,25 +327,24 @@ def lookup_scores(view: GraphView) -> tuple[dict[str, LookupScores], str]:
         raise InputError("Expected training nodes with labels; found none. Give a split.")
     # One column a class: a thing's commonest class is the largest share of its training nodes.
     y = view.y if several else view.y[:, None] == np.arange(len(view.class_names))
-    things = _things(view)
-    _, first, thing = np.unique(things, return_index=True, return_inverse=True)
+    things, thing = np.unique(_things(view), return_inverse=True)
+    trained = np.flatnonzero(train)
     member = sparse.csr_array(
-        (np.ones(int(train.sum())), (thing[train], np.arange(train.sum()))),
-        shape=(len(first), int(train.sum())),
+        (np.ones(len(trained)), (thing[trained], trained)), shape=(len(things), view.nodes)
     )
     counts = np.diff(member.indptr)
-    sums = member @ y[train].astype(np.float64)
     prior = y[train].mean(axis=0)
+    sums = member @ y.astype(np.float64)
     shares = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], prior)
     told = (shares > 0.5).astype(np.float64) if several else shares.argmax(axis=1)
     usual = (prior > 0.5).astype(np.float64) if several else prior.argmax()
+    answers = told[thing]
+    majority = np.broadcast_to(usual, answers.shape)
     score = _micro_f1 if several else _accuracy
     found = {}
     for part in PARTS[1:]:
         asked = view.mask(part) & view.known
         seen = asked & (counts[thing] > 0)
-        answers = told[thing]
-        majority = np.broadcast_to(usual, answers.shape)
         found[part] = LookupScores(
             nodes=int(asked.sum()),
             seen=int(seen.sum()),
@@ -372,7 +371,7 @@ def _accuracy(answers: npt.NDArray[Any], truth: AnyLabels) -> float | None:
 
 def _micro_f1(answers: npt.NDArray[Any], truth: AnyLabels) -> float | None:
     """Return twice the hits among all that is answered and all that is true."""
-    whole = float(answers.sum() + truth.sum())
+    whole = float(answers.sum() + truth.sum(dtype=np.float64))
     return 2 * float((answers * truth).sum()) / whole if whole else None
 
 
