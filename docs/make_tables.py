@@ -172,6 +172,7 @@ def main() -> None:
     """Fills the pages, or checks that they are filled."""
     records = load_records(ROOT / "results")
     search = load_records(ROOT / "results" / "search")
+    rebuilt = [r for r in records if r.data["name"] == "ppi-rebuilt"]
     gains = study(records, load_measures(ROOT / "results" / MEASURES))
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
@@ -189,6 +190,8 @@ def main() -> None:
         "paper k": paper_k_table(records),
         "reddit like": variant_table([r for r in records if r.data["name"] == "reddit-like"]),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
+        "ppi rebuilt": gate_table(rebuilt) if rebuilt else "Not run yet.",
+        "ppi epochs": benchmark_table("ppi"),
         "paper": "\n\n".join(
             f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
             for name in RESULTS

@@ -120,7 +120,7 @@ def test_show_in_words(call):
     assert "not run: quoted" in blocks["LP | Cora: 68.0"]
     assert "all at their default" in blocks["GCN | Cora: 81.5"]
     assert "needs: the files of PPI" in call("show", "ppi")[1]
-    assert "instead: the table inductive" in call("show", "ppi")[1]
+    assert "instead: the table ppi-rebuilt" in call("show", "ppi")[1]
 
 
 def test_every_table_can_be_shown(call):

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from torch_geometric.data import Data
 
+from drgcn.data.catalog import remark_of
 from drgcn.errors import InputError, UndefinedStability
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
@@ -207,8 +208,10 @@ def _print_head(
     console: Console, data: Data, report: dict[str, Any], guess: Guess, usual: Experiment
 ) -> None:
     info, varied = data.dataset, report["variance_spread"] is not None
+    remark = remark_of(info.name)
     console.print(
-        f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
+        f"\n[bold]{info.name}[/bold]{f' ({remark})' if remark else ''}, split {info.split}: "
+        f"{info.nodes:,} nodes, {info.edges:,} "
         f"edges, {info.features:,} features, {info.classes} {_predicted(data)}; {info.train:,} / "
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
         f"variances: {report['variance_spread'] if varied else 'none, all are constant'}; "

@@ -85,6 +85,12 @@ def sixty(y: AnyLabels, seed: int) -> Masks:
     return from_indices(len(y), train.tolist(), val.tolist(), test.tolist())
 
 
+def sixty_by_identity(identity: npt.NDArray[np.int64], seed: int) -> Masks:
+    """Draw things as :func:`sixty` draws nodes: all nodes of a thing are in one part."""
+    things, thing = np.unique(identity, return_inverse=True)
+    return Masks(*(mask[thing] for mask in sixty(np.zeros(len(things), np.int64), seed)))
+
+
 def draw(split: str, y: AnyLabels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
     """Draw the seeded split of that name; ``counts`` are the nodes per class of ``random``.
 

@@ -200,8 +200,8 @@ _RECIPES: Final[dict[str, Callable[[str, str], dict[str, Any]]]] = {
     "gat": lambda dataset, split: _gat(dataset, split),
     "mixhop": lambda dataset, split: _mixhop(dataset),
     "chebyshev": lambda dataset, split: _chebyshev(dataset),
-    "mlp": lambda dataset, split: dict(_KIPF),
-    "lgcn": lambda dataset, split: _lgcn(),
+    "mlp": lambda dataset, split: _mlp(dataset),
+    "lgcn": lambda dataset, split: _lgcn(dataset),
     "geniepath": lambda dataset, split: _geniepath(dataset),
     "graphsage": lambda dataset, split: _graphsage(dataset),
     "fastgcn": lambda dataset, split: _fastgcn(dataset),
@@ -233,14 +233,19 @@ _MIXHOP: Final[dict[str, dict[str, Any]]] = {
         "weight_decay": 5e-3,
     },
 }
-# The form of GAT for PPI: two graphs a step, nothing dropped, nothing decayed.
-_PPI: Final[dict[str, Any]] = {
+_PPI: Final = ("ppi", "ppi-rebuilt")
+# How GAT was trained on PPI: two graphs a step, nothing dropped, nothing decayed.
+# NOTE[PAPER] For MLP, LGCN and GraphSAGE on PPI nothing is stated, and no code has settings for
+# the first two: they are trained as GAT is, so that rows differ in their model alone.
+_TISSUES: Final[dict[str, Any]] = {
     "hidden_channels": 1024,
     "num_layers": 3,
     "dropout": 0.0,
+    "lr": 0.005,
     "weight_decay": 0.0,
+    "epochs": 10_000,
+    "rule": "patience",
     "graphs_per_step": 2,
-    "options": {"heads": 4, "out_heads": 6, "residual": True},
 }
 _REDDIT: Final = ("reddit", "reddit-like")
 _REFINED: Final = {"corar": "cora", "citeseerr": "citeseer"}
@@ -284,8 +289,8 @@ def _gat(dataset: str, split: str) -> dict[str, Any]:
     # Pubmed has one output head; learning rate and L2 are those of the authors of GAT for the
     # public split. Their budget is 100,000 epochs, which patience never lets come to an end.
     usual = {"lr": 0.005, "epochs": 10_000, "rule": "patience", "watch": _watched(dataset)}
-    if dataset == "ppi":
-        return {**usual, **_PPI}
+    if dataset in _PPI:
+        return _TISSUES | {"options": {"heads": 4, "out_heads": 6, "residual": True}}
     if split != "public":
         return {**usual, "dropout": 0.35}
     if dataset == "pubmed":
@@ -320,7 +325,15 @@ def _chebyshev(dataset: str) -> dict[str, Any]:
     return _KIPF | {"options": {"K": 2 if dataset == "cora" else 3}}
 
 
-def _lgcn() -> dict[str, Any]:
+def _mlp(dataset: str) -> dict[str, Any]:
+    return dict(_TISSUES if dataset in _PPI else _KIPF)
+
+
+def _lgcn(dataset: str) -> dict[str, Any]:
+    if dataset in _PPI:
+        # NOTE[DIFF] LGCN's authors print a number for PPI, and their code has no settings for it:
+        # widths are those for Cora.
+        return _TISSUES | {"hidden_channels": 32, "num_layers": 2}
     # The authors' code, which has Cora's settings alone; it waits 150 epochs for a validation
     # accuracy as good as any before.
     # NOTE[DIFF] LGCN's code prints the best test accuracy among the epochs that renewed its
@@ -338,7 +351,7 @@ def _lgcn() -> dict[str, Any]:
 
 
 def _geniepath(dataset: str) -> dict[str, Any]:
-    if dataset == "ppi":
+    if dataset in _PPI:
         # PyG's example: one graph a step, nothing dropped, nothing decayed.
         sizes = {"hidden_channels": 256, "num_layers": 4, "dropout": 0.0, "weight_decay": 0.0}
         return {**sizes, "lr": 0.005, "epochs": 100, "graphs_per_step": 1}
@@ -351,6 +364,10 @@ def _geniepath(dataset: str) -> dict[str, Any]:
 
 def _graphsage(dataset: str) -> dict[str, Any]:
     usual = {"dropout": 0.0, "weight_decay": 0.0}
+    if dataset in _PPI:
+        # NOTE[DIFF] GraphSAGE's authors draw neighbours on PPI; on several graphs we take all of
+        # them. Widths are theirs.
+        return _TISSUES | {"hidden_channels": 256, "num_layers": 2}
     if dataset in _REDDIT:
         # The authors' own code; the paper names no settings for Reddit. Its gradients are
         # clipped at 5, which ours are not.

@@ -14,6 +14,8 @@ from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.status import check_table, recorded, seeds_of
 from drgcn.studies.records import RunRecord
 
+# Datasets without a record so far.
+NOT_RUN = ("ppi-rebuilt",)
 TABLES = paper_tables()
 JOBS = {
     (cell.job.experiment.identity(""), cell.job.normalize): cell.job
@@ -66,7 +68,8 @@ def test_recipes_of_the_paper_are_those_of_the_models():
 
 
 def test_what_is_on_record_is_found(records):
-    """All cells but samplers on rebuilt features, full-batch GCN at Reddit's size, and LGCN."""
+    """All cells but samplers on rebuilt features, full-batch GCN at Reddit's size, LGCN, and PPI
+    with rebuilt labels."""
     known = recorded(records)
     missing = {
         (cell.job.experiment.dataset, cell.job.experiment.model)
@@ -76,6 +79,7 @@ def test_what_is_on_record_is_found(records):
     }
     samplers = {(d, m) for d in ("corar", "citeseerr") for m in ("graphsage", "fastgcn", "asgcn")}
     lgcn = {(dataset, "lgcn") for dataset in ("cora", "citeseer", "pubmed")}
+    missing = {place for place in missing if place[0] not in NOT_RUN}
     assert missing <= samplers | lgcn | {("reddit-like", "gcn")}
 
 
@@ -143,7 +147,7 @@ def test_cells_on_record_have_the_identity_of_their_record(place, records):
             found += record is not None
             known = on_record.get((job.experiment.identity(""), job.normalize))
             assert (record is not None) == bool(known)
-    assert found
+    assert found or place[0] in NOT_RUN
 
 
 def test_a_gain_is_on_record_with_both_rows_of_one_build(make_record):

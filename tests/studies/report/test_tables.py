@@ -165,6 +165,10 @@ def test_long_titles_stay_within_the_picture(make_record, panels):
             "cora (synthetic, scaled: none)",
         ),
         ({"feature_source": "rebuilt", "normalize": "row"}, "cora (rebuilt features)"),
+        (
+            {"name": "ppi-rebuilt", "normalize": "standard"},
+            "ppi-rebuilt (rebuilt labels, not comparable)",
+        ),
     ],
 )
 def test_data_that_was_made_here_says_so(make_record, facts, name):

@@ -43,6 +43,7 @@ NAMES: Final = (
     "norms",
     "pre-activation",
     "inductive",
+    "ppi-rebuilt",
     "reddit-like",
 )
 
@@ -424,6 +425,18 @@ def _deviation(experiment: Experiment, printed: PrintedNumber | None = None) -> 
         return None if found is None else found[0].std
     unit = 10.0 ** -min(found[0].decimals, printed.decimals)
     return found[0].std if abs(found[0].mean - printed.mean) <= unit / 2 + 1e-9 else None
+
+
+def printed_scores(dataset: str, split: str) -> dict[str, PrintedNumber]:
+    """Return all accuracies (or micro-F1) that the paper prints for a dataset and split, also
+    those it quotes, by row; of several tables the first."""
+    found: dict[str, PrintedNumber] = {}
+    for table in map(paper_table_of, RESULTS):
+        for cell in table.printed:
+            place = (cell.dataset, cell.split, cell.quantity)
+            if place == (dataset, split, "test") and cell.label and cell.printed:
+                found.setdefault(cell.label, cell.printed)
+    return found
 
 
 def published_seconds() -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drgcn.data.catalog import describe, names
+from drgcn.data.catalog import describe, names, remark_of
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
@@ -167,16 +167,18 @@ def search_table(records: Sequence[RunRecord]) -> str:
 
 
 def data_name(record: RunRecord) -> str:
-    """The dataset's name, with what sets its features apart from those it is published with."""
+    """The dataset's name, with what sets its data apart from what it is published with."""
     remarks = data_remarks(record)
     name = str(record.data["name"])
     return f"{name} ({', '.join(remarks)})" if remarks else name
 
 
 def data_remarks(record: RunRecord) -> list[str]:
-    """Remarks on a record's features: rebuilt from texts, or scaled in an unusual way."""
+    """Remarks on a record's data: labels or features rebuilt, or scaled in an unusual way."""
     name = str(record.data["name"])
     remarks = []
+    if remark := remark_of(name):
+        remarks.append(remark)
     if rebuilt(record):
         remarks.append("rebuilt features")
     if str(record.data.get("feature_source", "")).startswith("generated"):
