@@ -40,7 +40,7 @@ from drgcn.training.task import (
     link_maker,
 )
 from drgcn.training.trainer import (
-    CURVES,
+    TEST_CURVE,
     EpochLoop,
     LaneSettings,
     Progress,
@@ -84,6 +84,7 @@ def fit(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: float = 10.0,
+    test_curve: bool = False,
 ) -> FitResult:
     """Train one model per seed, many at once, and test each at its best epoch.
 
@@ -148,6 +149,8 @@ def fit(
             same call resumes after a kill. Store the results, then call
             :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
+        test_curve: Score the test nodes after every epoch too, as ``test_accuracy`` among the
+            curves. It has no say in what is kept; numbers chosen by it are no results.
     """
     epochs, lr, weight_decay, split, seeds_at_once = checked_numbers(
         epochs=epochs,
@@ -180,6 +183,7 @@ def fit(
         batch_size=batch_size,
         device=device,
         seeds_at_once=seeds_at_once,
+        test_curve=test_curve,
     )
     loop = EpochLoop(
         epochs,
@@ -269,6 +273,7 @@ class _Training:
     batch_size: int | None
     device: torch.device
     seeds_at_once: int | None
+    test_curve: bool
 
     def settings(self, usual: LaneSettings) -> tuple[Any, ...]:
         """Return all that a checkpoint depends on, beside data, model and settings of lanes."""
@@ -276,7 +281,8 @@ class _Training:
         if self.schedule is not None:
             rates = tuple(learning_rates(self.schedule, usual.lr, self.epochs).tolist())
         training = (self.epochs, self.rule, name_of(self.optimizer), usual.lr, usual.weight_decay)
-        return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size)
+        curves = (TEST_CURVE,) if self.test_curve else ()
+        return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size, *curves)
 
 
 @torch.enable_grad()
@@ -335,6 +341,7 @@ def _run_pass(
             optimizer=training.optimizer,
             lanes=[lane.trained for lane in block],
             schedule=training.schedule,
+            test_curve=training.test_curve,
         )
 
     at_once = training.seeds_at_once
@@ -536,7 +543,7 @@ def _test(
         epochs_run=trainer.last_epoch.tolist(),
         val_accuracy=val_accuracy.where(~lost, torch.nan).tolist(),
         test_accuracy=test_accuracy.where(~lost, torch.nan).tolist(),
-        curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
+        curves={name: list(trainer.curve(name).T.cpu()) for name in trainer.curve_names},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,

@@ -44,6 +44,7 @@ NAMES: Final = (
     "pre-activation",
     "inductive",
     "reddit-like",
+    "quoted",
 )
 
 _PAGE: Final[dict[str, type]] = {
