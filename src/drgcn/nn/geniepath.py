@@ -239,8 +239,8 @@ class AdaptivePath(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Reset all learnable parameters of the module."""
-        # NOTE[DIFF] PyG's example starts its linear maps and LSTM cells as torch does, in ranges
-        # of nearly the same width.
+        # NOTE[DIFF] PyG's example starts its linear maps and LSTM cells in torch's ranges; here
+        # all weights start in Glorot's.
         vectors = self.att.split(1, dim=1)
         for weight in (*self.weight.unbind(1), *vectors, *self.gates.unbind(1)):
             glorot(weight)
