@@ -402,7 +402,7 @@ def _sorted(reached: Tensor, entries: Tensor, kept: int) -> tuple[Tensor, Tensor
 
 
 def _sorted_in_one(reached: Tensor, entries: Tensor, kept: int) -> tuple[Tensor, Tensor]:
-    """Do the same for values in float32, several times faster.
+    """Do the same for values in float32, faster.
 
     They leave the lower bits of a float64 free. The entry stands there, so that values and entries
     are compared as one number; it stays below half of the last bit, and rounding takes it off.
