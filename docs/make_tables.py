@@ -12,7 +12,14 @@ from pathlib import Path
 
 from astar_job_words import recall_table, speed_words
 from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
-from findings_words import findings_list, sure_words
+from findings_words import (
+    citation_words,
+    corar_words,
+    findings_list,
+    raw_words,
+    stopping_words,
+    sure_words,
+)
 from growth_figure import growth_figure
 from pages.asgcn_quirks import quirk_table, variance_words
 from pages.gain import (
@@ -39,9 +46,11 @@ from drgcn.studies.paper.page import RESULTS, paper_table_of
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.tables import (
     GATES,
+    Row,
     gate_groups,
     gate_table,
     markdown_table,
+    one_build,
     search_table,
     variant_table,
 )
@@ -51,6 +60,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
     "docs/results.md",
+    "docs/decisions.md",
     "docs/sampling.md",
     "docs/differences.md",
     "docs/recommend_results.md",
@@ -144,7 +154,7 @@ def comparison_panels(records: list[RunRecord]) -> dict[str, Rows]:
     }
     # Whole comparisons alone: a longer training of the plain model is no second row of its own.
     return {
-        title: list(rows.values())
+        title + ("" if _of_one_build(rows) else ", two builds"): list(rows.values())
         for title, place in shown.items()
         for rows in gate_groups(records)
         if set(GATES) <= rows.keys()
@@ -154,10 +164,15 @@ def comparison_panels(records: list[RunRecord]) -> dict[str, Rows]:
     }
 
 
+def _of_one_build(rows: dict[str | None, Row]) -> bool:
+    return all(one_build(row, rows[None]) for row in rows.values())
+
+
 def main() -> None:
     """Fills the pages, or checks that they are filled."""
     records = load_records(ROOT / "results")
     search = load_records(ROOT / "results" / "search")
+    rebuilt = [r for r in records if r.data["name"] == "ppi-rebuilt"]
     gains = study(records, load_measures(ROOT / "results" / MEASURES))
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
@@ -175,6 +190,8 @@ def main() -> None:
         "paper k": paper_k_table(records),
         "reddit like": variant_table([r for r in records if r.data["name"] == "reddit-like"]),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
+        "ppi rebuilt": gate_table(rebuilt) if rebuilt else "Not run yet.",
+        "ppi epochs": benchmark_table("ppi"),
         "paper": "\n\n".join(
             f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
             for name in RESULTS
@@ -194,7 +211,17 @@ def main() -> None:
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
         "lanes": benchmark_table("lanes", leave_out=("seconds_to_start",)),
-        "findings": findings_list(records, ROOT / "results"),
+        "findings": findings_list(
+            records,
+            ROOT / "results",
+            reached(records, names=False),
+            corar_words(records),
+            f"The gain of Dr against K and other numbers of the features: {claim_words(gains)}",
+        ),
+        "citation gains": citation_words(records),
+        "raw features": raw_words(records),
+        "corar": corar_words(records),
+        "stopping rules": stopping_words(records),
         "sure gains": sure_words(records),
         "suite": suite_words(),
         "astar speed": speed_words(),

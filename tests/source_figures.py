@@ -18,7 +18,7 @@ VERBS = {
     "baselines": "cli.baselines",
     "data": "cli.data",
     "demo": "cli.demo",
-    "doctor": "cli.doctor",
+    "doctor": "cli.demo",
     "refine": "cli.audit",
     "report": "cli.report",
     "reproduce": "cli.reproduce",

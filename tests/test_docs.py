@@ -59,6 +59,25 @@ def test_tables_are_those_of_the_records(monkeypatch):
     assert ended.value.code == 0, ended.value.code
 
 
+# Of the paper, of its models' authors, and of arithmetic: no record of ours has them.
+QUOTED = {
+    *("79.0", "77.61 ± 0.78", "85.9", "86.8", "96.37", "97.95", "96.5"),
+    *("28 · 2048 / 55334", "1.0363"),
+}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/decisions.md"])
+def test_no_result_is_typed_by_hand(page):
+    """Accuracies, and times that a program took."""
+    text = (ROOT / page).read_text()
+    text = re.sub(r"<!-- ([^/][^>]*?) -->\n.*?<!-- /\1 -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for words in sorted(QUOTED, key=len, reverse=True):
+        text = text.replace(words, "")
+    accuracy, time = r"\b\d\d\.\d+\b|± ?\d", r"\b\d+(?:\.\d+)? (?:ms|us|s|seconds|minutes)\b"
+    assert re.findall(rf"{accuracy}|{time}|\d\.\d+ (?:points|times)", text) == []
+
+
 def test_the_picture_shows_every_gate_once(monkeypatch):
     from drgcn.studies.records import load_records
 

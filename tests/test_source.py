@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling
 
 # Extras whose packages a verb imports by name; the others say what is missing when it is needed.
-NEEDED = {"tune": ("tune",), "recommend serve": ("recommend", "serve")}
+NEEDED = {"recommend serve": ("recommend", "serve")}
 
 # Every set of extras in a child of one process that has loaded torch and PyG.
 PROGRAM = """

@@ -10,10 +10,17 @@ import numpy.typing as npt
 
 from drgcn.errors import InputError
 from drgcn.reporting.tables import Table
-from drgcn.studies.comparison import gain, summarize
+from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import recipe
 from drgcn.studies.records import RunRecord
-from drgcn.studies.report.tables import Row, data_name, merge
+from drgcn.studies.report.tables import (
+    TWO_BUILDS,
+    Row,
+    data_name,
+    gain_words,
+    merge,
+    one_build,
+)
 
 HEADS: Final = (
     *("dataset", "model", "options", "validation accuracy %", "test accuracy %"),
@@ -36,7 +43,7 @@ def quirk_table(records: Sequence[RunRecord]) -> str:
         summary, base = summarize(seeds), plain.get(_family(row), row)
         cells = [data_name(record), record.experiment.label, _words(record)]
         cells += [f"{summary.val_mean:.2f}", summary.words(2)]
-        cells += ["" if base is row else str(gain(seeds, base[1]))]
+        cells += ["" if base is row else gain_words(row, base)]
         lines.append(cells)
     return Table(HEADS, lines).markdown("cells")
 
@@ -45,13 +52,18 @@ def variance_words(records: Sequence[RunRecord]) -> str:
     """What the term of the code adds that is called a variance and is none."""
     sentences = []
     rows = {(*_family(row), _words(row[0])): row for row in _rows(records)}
-    for (dataset, label, options), (_, seeds) in rows.items():
+    for (dataset, label, options), row in rows.items():
         if options != _VARIANCE.replace("_", " "):
             continue
-        true = rows[dataset, label, "none"][1]
-        over = gain(seeds, true)
-        val = summarize(seeds).val_mean - summarize(true).val_mean
-        sentences.append(f"{label} on {dataset}: {over} points on test, {val:+.2f} on validation")
+        true = rows[dataset, label, "none"]
+        if not one_build(row, true):
+            sentences.append(f"{label} on {dataset}: {TWO_BUILDS}")
+            continue
+        val = summarize(row[1]).val_mean - summarize(true[1]).val_mean
+        sentences.append(
+            f"{label} on {dataset}: {gain_words(row, true)} points on test, {val:+.2f} on "
+            f"validation"
+        )
     return "The code's term against the true variance, nothing else changed: " + (
         "; ".join(sentences) + "."
     )

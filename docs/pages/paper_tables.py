@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
-from drgcn.studies.comparison import gain, summarize
+from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import Published, PublishedK, paper_k, paper_table_of, published
 from drgcn.studies.paper.table import PrintedNumber
@@ -16,6 +16,7 @@ from drgcn.studies.report.tables import (
     Row,
     data_name,
     data_remarks,
+    gain_words,
     merge,
     rebuilt,
     scaled_as_published,
@@ -144,7 +145,7 @@ def paper_k_table(records: Sequence[RunRecord]) -> str:
 
 def _k_cells(plain: Row | None, dr: Row | None, printed: PublishedK) -> list[str]:
     ours = ["-", "-"] if dr is None else [f"{k:.2f}" for k in summarize(dr[1]).k]
-    over = "-" if plain is None or dr is None else str(gain(dr[1], plain[1]))
+    over = "-" if plain is None or dr is None else gain_words(dr, plain)
     words = [f"{mine} ({theirs:.2f})" for mine, theirs in zip(ours, printed.k, strict=True)]
     return [*words, f"{over} ({printed.gain:+.2f})"]
 
@@ -209,6 +210,6 @@ def reached_words(found: Sequence[Standing], what: str, *, names: bool = True) -
     return (
         f"Of {len(found)} numbers the paper prints for {what}, on data at hand, "
         f"{within + above} are reached or exceeded: {within} are within (the 95 % interval of the "
-        f"difference holds zero, or the printed digits do not show it) and {above} above; "
-        f"{len(short)} are below.{missed}"
+        f"difference, widened by what rounding to the printed digits hides, holds zero) and "
+        f"{above} above; {len(short)} {'is' if len(short) == 1 else 'are'} below.{missed}"
     )

@@ -55,6 +55,15 @@ def test_only_marked_places_are_filled(script):
 
 
 @pytest.mark.data
+def test_look_ups_are_those_of_the_data(script, real_root):  # noqa: F811
+    if not (real_root / "ppi-rebuilt").is_dir():
+        pytest.skip("no PPI with rebuilt labels here")
+    assert between("identity") == script.identity_words(real_root)
+    table = script.Table(script.IDENTITY_HEADS, script.identity_rows(real_root))
+    assert between("identity table") == table.markdown()
+
+
+@pytest.mark.data
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("name", ["cora", "chameleon-filtered", "wine"])
 def test_lines_are_those_of_the_data(script, real_root, name):  # noqa: F811

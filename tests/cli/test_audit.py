@@ -107,3 +107,44 @@ def test_bad_input_ends_in_one_line_and_exit_code_2(call, own_data, words, messa
     assert (code, out) == (2, "")
     assert message in error
     assert "\n" not in error.strip()
+
+
+def same_thing(values):
+    findings = {one["name"]: one for one in json.loads(values)["findings"]}
+    return findings["the same thing in training"]
+
+
+def test_identity_is_a_column_or_a_file(call, own_data):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    head, *rows = nodes.read_text().splitlines()
+    # Node i and node i + 30 are the same thing, but for the last, which nobody knows.
+    things = [f"thing {i % 30}" for i in range(59)] + [""]
+    lines = [f"{row},{thing}" for row, thing in zip(rows, things, strict=True)]
+    nodes.write_text("\n".join([f"{head},gene", *lines]) + "\n")
+    Path("genes.txt").write_text("\n".join(things) + "\n")
+    _, out, _ = call("audit", str(own_data), "--identity", "gene", "--html", "a.html", "--json")
+    finding = same_thing(out)
+    assert finding["numbers"]["things"] == 31
+    assert finding["columns"] == ["predictor", "accuracy"]
+    assert "look-up table of training labels" in Path("a.html").read_text()
+    nodes.write_text("\n".join([head, *rows]) + "\n")
+    _, listed, _ = call("audit", str(own_data), "--identity", "genes.txt", "--json")
+    assert same_thing(listed) == finding
+    assert "the same thing in training" not in call("audit", str(own_data))[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gene", "needs a column 'gene'"),
+        ("id", "has another meaning"),
+        ("short.txt", "for each of the 60 nodes"),
+        ("words.txt", "found 'NaN'"),
+    ],
+)
+def test_an_identity_that_is_none_is_refused(call, own_data, name, message):  # noqa: F811
+    Path("short.txt").write_text("1\n2\n")
+    Path("words.txt").write_text("NaN\n" * 60)
+    code, _, err = call("audit", str(own_data), "--identity", name)
+    assert code == 2
+    assert message in err

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch_geometric.nn import GCNConv
 from typer.testing import CliRunner
 
 import drgcn.cli
+from drgcn.cli.comparing import best_on_validation
 from drgcn.data import describe, load
 from drgcn.errors import DrgcnError, DrgcnWarning
 from drgcn.nn import GCN
@@ -106,6 +108,96 @@ def test_train_prints_a_table_and_the_paths_of_its_records(call, tmp_path):
     assert "gcn + dr" in out
     (record,) = (tmp_path / "runs").glob("*.json")
     assert record.name in out.replace("\n", "")
+
+
+GRID = ("--grid", "lr=0.01,0.1", "--grid", "hidden_channels=4", "--seeds", "2", "--epochs", "2")
+
+
+def test_a_grid_judges_the_settings_that_are_best_on_validation(call, tmp_path):
+    code, out, _ = call("train", "wine", "--compare", *GRID, "--json")
+    report = json.loads(out)
+    assert code == 0
+    settings = [{"lr": lr, "hidden_channels": 4} for lr in (0.01, 0.1)]
+    assert [line["settings"] for line in report["grid"]] == 4 * settings
+    assert len({tuple(line["records"]) for line in report["grid"]}) == 8
+    for row in report["rows"]:
+        lines = [line for line in report["grid"] if line["row"] == row["row"]]
+        best = max(lines, key=lambda line: line["val_accuracy_mean"])
+        assert [line["chosen"] for line in lines] == [line is best for line in lines]
+        assert row["settings"] == best["settings"]
+        assert row["test_accuracy_mean"] == best["test_accuracy_mean"]
+    assert report["verdict"]
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    code, table, _ = call("train", "wine", "--compare", *GRID)
+    assert code == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == files
+    assert "chosen" in table
+
+
+def test_a_setting_is_chosen_by_validation_and_never_by_test():
+    def outcome(val, test, reason=""):
+        result = SimpleNamespace(val_accuracy=val, test_accuracy=test)
+        return SimpleNamespace(seeds={} if reason else {0: result}, reason=reason)
+
+    failed, first, second = outcome(0, 0, "odd"), outcome(0.8, 0.6), outcome(0.8, 0.9)
+    worse = outcome(0.7, 1.0)
+    assert best_on_validation([failed, worse, first, second], higher_is_better=True) is first
+    assert best_on_validation([first, worse], higher_is_better=False) is worse
+    assert best_on_validation([failed], higher_is_better=True) is None
+
+
+def test_a_grid_of_an_error_takes_the_least_and_leaves_out_what_diverged(call, tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    edges = np.stack([np.arange(60), (np.arange(60) + 2) % 60])
+    parts = {
+        f"{part}_mask": np.arange(60) % 3 == i for i, part in enumerate(("train", "val", "test"))
+    }
+    np.savez(
+        tmp_path / "mine.npz",
+        x=x,
+        edge_index=edges,
+        y=np.zeros(60, int),
+        size=3 * x[:, 0],
+        **parts,
+    )
+    words = ("--target", "size", "--metric", "MAE", "--grid", "lr=0.001,0.1,1e30")
+    code, out, _ = call("train", "mine.npz", *words, "--seeds", "2", "--epochs", "5", "--json")
+    report = json.loads(out)
+    assert code == 0
+    slow, fast, lost = report["grid"]
+    assert lost["reason"]
+    assert lost["val_accuracy_mean"] is None
+    best = min(slow, fast, key=lambda line: line["val_accuracy_mean"])
+    assert best["chosen"]
+    assert report["rows"][0]["settings"] == best["settings"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("lr=abc",), "a number for lr; found 'abc'"),
+        (("lr=",), "'lr='"),
+        (("",), "''"),
+        (("lr=0.1,",), "found ''"),
+        (("lr=0.1,1e-1",), "every value once"),
+        (("lr=0.1", "lr=0.2"), "lr twice"),
+        (("epochs=10,20",), "found 'epochs'"),
+        (("odd=1",), "dropout, hidden_channels, lr, num_layers, weight_decay"),
+        (("hidden_channels=8.5",), "a whole number"),
+        (("lr=0.1:0.2",), "a number for lr; found '0.1:0.2'"),
+        (("dropout=0.5,1",), r"[0, 1)"),
+        (("lr=0.1", "--lr", "0.1"), "found both"),
+        (("heads=3,4", "--model", "gat"), "heads"),
+    ],
+)
+def test_grids_that_cannot_be_are_refused_before_any_work(refusal, words, found):
+    first, *rest = words
+    options = [
+        w
+        for word in rest
+        for w in ((word,) if "--" in word or "=" not in word else ("--grid", word))
+    ]
+    assert found in refusal("train", "planted", "--grid", first, *options)
 
 
 def test_one_seed_needs_no_interval(call):

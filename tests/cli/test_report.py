@@ -3,11 +3,17 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from drgcn.cli.comparing import comparison, guess_of
+from drgcn.data import load
 from drgcn.errors import DrgcnWarning
+from drgcn.studies.experiment import Experiment
+from drgcn.studies.records import SeedResult
+from drgcn.studies.run import Outcome
 
 from .test_cli import call  # noqa: F401 - a fixture
 
@@ -57,7 +63,7 @@ def test_one_table_alone_has_its_cells_and_their_controls(call):  # noqa: F811
     assert "### Table 12" in out
     assert "Of 16 results that the paper prints" in out
     assert "| Dr-ASGCN (a) | Citeseer | 79.1 ± 0.4 |" in out
-    assert "Dr against the static gate (paired t-test, Holm over 8 comparisons)" in out
+    assert "Dr against the plain model (paired t-test, Holm over 8 comparisons)" in out
 
 
 @pytest.mark.parametrize(("table", "words"), [("ppi", "found none"), ("pppi", "'pppi'")])
@@ -169,3 +175,21 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     assert f"Expected {option} to be a" in error
     assert words in error
     assert "Errno" not in error
+
+
+def test_rows_of_two_builds_have_no_gain_and_no_verdict():
+    data = load("planted", nodes=200, labels_per_class=6, val_per_class=12)
+    seeds = {seed: SeedResult(0.9, 0.9, 1, 1, [], [], []) for seed in range(2)}
+    builds = frozenset({("this",)})
+    outcomes = [
+        Outcome(Experiment("planted", "random", reweight=gate), seeds, (), (), builds)
+        for gate in (None, "dr", "static", "constant")
+    ]
+    guess = guess_of(data, None)
+    assert comparison(data, outcomes, guess)["rows"][1]["gain_over_plain"] == [0, 0, 0]
+    outcomes[0] = replace(outcomes[0], builds=frozenset({("another",)}))
+    found = comparison(data, outcomes, guess)
+    assert "two builds" in found["verdict"]
+    assert all(row["gain_over_plain"] is None for row in found["rows"])
+    mixed = replace(outcomes[0], builds=builds | outcomes[0].builds)
+    assert comparison(data, [mixed], guess)["verdict"] is None

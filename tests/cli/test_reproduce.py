@@ -124,6 +124,29 @@ def test_a_table_is_filled_and_the_wall_time_kept(forked, tmp_path):
     assert len(suites_in(tmp_path / "results")) == 2
 
 
+def test_what_is_on_record_is_trained_again_in_another_folder(call, tmp_path):
+    """In one build, however many the old records are of."""
+    call("odd", "--only", "row=GCN", "--out", "old")
+    (old,) = load_records(tmp_path / "old")
+    other = replace(old, environment=old.environment | {"source": "another"})
+    (path,) = (tmp_path / "old").glob("*-seeds-*.json")
+    path.write_text(other.dumps())
+    code, out, _ = call("--again", "old", "--out", "new")
+    assert code == 0
+    (new,) = load_records(tmp_path / "new")
+    assert (new.identity, new.file_name) == (old.identity, path.name)
+    assert new.build == old.build != other.build
+    assert "recorded: 1 of 1 cell filled" in out
+    assert call()[0] == 2
+    for words, error in (
+        (("--again", "new", "--out", "new"), "another folder"),
+        (("--again", "nowhere"), "has none"),
+    ):
+        code, _, found = call("small", *words)
+        assert code == 2
+        assert error in found
+
+
 def test_filters_choose_cells(call, tmp_path):
     code, _, _ = call("small", "--only", "row=gcn", "--seeds", "1")
     assert code == 0

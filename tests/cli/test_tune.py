@@ -52,7 +52,7 @@ def test_plain_and_gate_are_tuned_on_the_same_budget(call, tmp_path):
     assert report["fresh"]["seeds"] == [2, 3]
     (path,) = (tmp_path / "tuning").glob("*/tuning.json")
     assert json.loads(path.read_text()) == report
-    assert "trial 6 of 6" in error
+    assert "6 of 6 runs" in error
     assert "left" in error
     assert "test" not in error
 
@@ -75,6 +75,10 @@ def test_the_table_is_printed_and_a_second_call_finds_all_done(call, tmp_path):
         ("--model", "gat", "--space", "heads=7"),
         ("--model", "odd"),
         ("--compare", "--reweight", "none"),
+        ("--strategy", "halving", "--timeout", "60"),
+        ("--strategy", "odd"),
+        ("--strategy", "halving", "--trials", "5"),
+        ("--strategy", "halving", "--space", "num_layers=1:3"),
         ("--trials", "0"),
     ],
 )
@@ -85,15 +89,20 @@ def test_what_cannot_be_done_has_exit_code_2_before_any_work(call, tmp_path, wor
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_optuna_there_is_one_clear_line(call, monkeypatch, tmp_path):
+def test_optuna_is_needed_for_tpe_alone(call, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "optuna", None)  # importing it fails
     monkeypatch.setattr(tune.importlib.util, "find_spec", lambda name: None)
-    code, _, error = call("wine")
+    code, _, error = call("wine", "--strategy", "tpe")
     assert code == 2
     assert error == (
-        "Expected the package optuna to search with; found none. In the folder of drgcn's source "
-        "code, run: pip install '.[tune]'"
+        "Expected the package optuna for --strategy tpe; found none. Use --strategy random. In "
+        "the folder of drgcn's source code, run: pip install '.[tune]'"
     )
     assert list(tmp_path.iterdir()) == []
+    words = ("--strategy", "halving", "--trials", "6", "--epochs", "9", "--seeds", "1")
+    code, out, _ = call("wine", *words, "--fresh-seeds", "1", "--reweight", "none")
+    assert code == 0
+    assert "6 trials for 3 epochs, 2 trials for 9 epochs" in out
 
 
 def _killed_often(call, tmp_path, kills):
@@ -106,7 +115,7 @@ def _killed_often(call, tmp_path, kills):
     for kill in range(kills):
         work = program(*words, "--out", "here", folder=tmp_path / "killed")
         # Importing takes seconds and varies: wait for the search to write, then a moment.
-        study, deadline = tmp_path / "killed" / "here" / "study.db", time.monotonic() + 60
+        study, deadline = tmp_path / "killed" / "here" / "search.json", time.monotonic() + 60
         while work.poll() is None and time.monotonic() < deadline:
             if kill > 0 or study.exists():
                 break

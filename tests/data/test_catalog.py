@@ -36,7 +36,9 @@ def test_every_entry_describes_itself_completely() -> None:
         assert entry.default_split == entry.splits[0]
         assert len(set(entry.splits)) == len(entry.splits)
         made = name in ("planted", "reddit-like")
-        assert made or (entry.home.startswith("https://") and entry.citation)
+        assert made or entry.citation
+        assert made or entry.stands_for or entry.home.startswith("https://")
+        assert bool(entry.stands_for) == bool(entry.remark)
         assert bool(entry.other_files) == bool(entry.other_home)
         for file in entry.files + entry.other_files:
             assert len(file.sha256 or "") == (0 if name in ("ppi", "reddit") else 64)

@@ -549,3 +549,27 @@ def test_a_union_whose_graphs_are_wrong_is_refused(
     torch.save(wine, tmp_path / "g.pt")
     with pytest.raises(InputError, match=message):
         load(tmp_path / "g.pt")
+
+
+def test_an_array_says_which_nodes_are_the_same_thing(tmp_path: Path) -> None:
+    words = np.array([f" g{node % 5}" for node in range(12)])
+    words[7] = ""
+    numbers = np.array([node % 5 if node != 7 else -1 for node in range(12)])
+    large = (numbers % 5).astype(np.uint64) + np.uint64(2**63)
+    for things in (words, numbers, large):
+        np.savez(tmp_path / "g.npz", **PLAIN, gene=things)
+        data = load(tmp_path / "g.npz", identity="gene", split="random-60")
+        same = data.identity[:, None] == data.identity
+        known = data.identity != -1
+        expected = things[:, None] == things
+        assert torch.equal(same & known, torch.from_numpy(expected) & known)
+        assert int((~known).sum()) == (0 if things is large else 1)
+        assert data.dataset.options == (("identity", "gene"),)
+    for wrong in ("y", "none"):
+        with pytest.raises(InputError, match="that says what thing a node is; found gene"):
+            load(tmp_path / "g.npz", identity=wrong)
+    torch.save({**as_data(GRAPH).to_dict(), "gene": torch.from_numpy(numbers)}, tmp_path / "g.pt")
+    data = load(tmp_path / "g.pt", identity="gene", split="random-60")
+    assert data.identity.tolist() == numbers.tolist()
+    with pytest.warns(DrgcnWarning, match="gene are not used"):
+        assert "identity" not in load(tmp_path / "g.pt", split="random-60")

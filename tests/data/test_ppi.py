@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from drgcn.data import describe, download, load, unite, verify
 from drgcn.errors import InputError, MissingDataError
 
-from .tissues import COUNTS, STEMS, Tissue, tissues, write_graphsage, write_raw
+from .tissues import COUNTS, STEMS, Tissue, tissues, write_graphsage, write_raw, write_rebuilt
 
 GRAPHS = tissues()
 SAGE = ["ppi/ppi-G.json", "ppi/ppi-id_map.json", "ppi/ppi-class_map.json", "ppi/ppi-feats.npy"]
@@ -300,3 +301,121 @@ def test_real_graphs_have_their_counts(real: Callable[..., Any]) -> None:
     assert data.num_nodes == 56944
     assert [data.dataset.train, data.dataset.val, data.dataset.test] == [44906, 6514, 5524]
     assert len(data.graph.unique()) == 24
+
+
+@pytest.fixture
+def rebuilt(tmp_path: Path) -> Path:
+    return write_rebuilt(tmp_path / "ppi-rebuilt", GRAPHS)
+
+
+def _load_rebuilt(folder: Path, **arguments: Any) -> Any:
+    return load("ppi-rebuilt", folder.parent, offline=True, **arguments)
+
+
+def _rewrite(folder: Path, **changed: Any) -> None:
+    """Write the file again with some of its arrays changed, or without those that are None."""
+    path = folder / "ppi_rebuilt.npz"
+    with np.load(path) as stored:
+        arrays = {**stored} | changed
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def test_rebuilt_graphs_are_the_graphs_with_their_proteins(rebuilt: Path, tmp_path: Path) -> None:
+    graphs = [replace(graph, x=graph.x > 3) for graph in GRAPHS]
+    data = _load_rebuilt(rebuilt, normalize="none")
+    reference = _load(write_raw(tmp_path / "ppi", graphs), normalize="none")
+    for key in ("x", "y", "edge_index", "graph", "train_mask", "val_mask", "test_mask"):
+        assert torch.equal(data[key], reference[key])
+    with np.load(rebuilt / "ppi_rebuilt.npz") as stored:
+        entrez, graph = stored["entrez"], stored["graph_id"]
+        shuffled = np.random.default_rng(1).permutation(len(graph))
+        place = np.argsort(shuffled)
+        moved = {
+            name: stored[name][shuffled] for name in stored if len(stored[name]) == len(graph)
+        }
+        edges = place[stored["edges"]]
+    assert data.identity.tolist() == entrez.tolist()
+    assert data.dataset.class_names[1] == "GO:0000001"
+    # The order of rows in the file decides nothing but their order within a graph.
+    _rewrite(rebuilt, edges=edges, **moved)
+    again = _load_rebuilt(rebuilt, normalize="none")
+    for number in range(24):
+        here, there = data.graph == number, again.graph == number
+        assert sorted(data.identity[here].tolist()) == sorted(again.identity[there].tolist())
+        pairs = [
+            {tuple(sorted(pair)) for pair in one.identity[one.edge_index[:, inside]].T.tolist()}
+            for one, inside in (
+                (data, here[data.edge_index[0]]),
+                (again, there[again.edge_index[0]]),
+            )
+        ]
+        assert pairs[0] == pairs[1]
+
+
+def test_no_protein_is_in_two_parts_of_the_disjoint_split(rebuilt: Path) -> None:
+    data = _load_rebuilt(rebuilt, split="disjoint", split_seed=3)
+    parts = [set(data.identity[data[f"{part}_mask"]].tolist()) for part in COUNTS]
+    assert [len(part) for part in parts] == [8, 2, 2]
+    assert len(set.union(*parts)) == 12
+    masks = torch.stack([data[f"{part}_mask"] for part in COUNTS])
+    assert (masks.sum(0) == 1).all()
+    assert all(len(data.graph[mask].unique()) > 10 for mask in masks)
+    assert (data.dataset.split, data.dataset.split_seed) == ("disjoint", None)
+    assert torch.equal(data.train_mask, _load_rebuilt(rebuilt, split="disjoint").train_mask)
+    known = data.x[data.train_mask]
+    assert known.mean(0).abs().max() < 1e-5
+
+
+def test_a_saved_rebuilt_union_keeps_its_proteins(rebuilt: Path, tmp_path: Path) -> None:
+    data = _load_rebuilt(rebuilt)
+    torch.save(data, tmp_path / "saved.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = load(tmp_path / "saved.pt")
+    assert torch.equal(again.identity, data.identity)
+    assert again.dataset.content_hash == data.dataset.content_hash
+
+
+REBUILT_MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"entrez": None, "label_go": None}, "found no entrez, label_go"),
+    ({"entrez": np.zeros(3, np.int64)}, "a whole number or a word for each of the"),
+    ({"entrez": np.zeros(3)}, "found float64"),
+    ({"graph_id": np.ones(3, np.int8)}, "a graph from 1 to 24"),
+    ({"label_go": np.array(["GO:1"])}, "1 names"),
+    ({"features": np.zeros((4, 50))}, "zeros and ones for each of the 4 nodes"),
+    ({"edges": np.array([[0, 999]])}, "names node 999"),
+    ({"edges": np.array([[0, 60]])}, "edges stay inside a graph"),
+    ({"labels_approx": np.array([{}], dtype=object)}, "pickled Python objects"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), REBUILT_MISTAKES)
+def test_mistakes_in_the_rebuilt_file_are_one_clear_error(
+    rebuilt: Path, changed: dict[str, Any], message: str
+) -> None:
+    _rewrite(rebuilt, **changed)
+    with pytest.raises(InputError, match=message) as caught:
+        _load_rebuilt(rebuilt)
+    assert str(rebuilt) in str(caught.value)
+
+
+def test_a_damaged_or_missing_rebuilt_file_is_told(rebuilt: Path) -> None:
+    path = rebuilt / "ppi_rebuilt.npz"
+    assert verify("ppi-rebuilt", rebuilt.parent) == [("ppi-rebuilt/ppi_rebuilt.npz", "different")]
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(InputError, match="is damaged or no numpy file"):
+        _load_rebuilt(rebuilt)
+    path.unlink()
+    with pytest.raises(MissingDataError, match="nobody publishes them"):
+        _load_rebuilt(rebuilt)
+
+
+@pytest.mark.data
+def test_real_rebuilt_graphs_have_their_counts(real: Callable[..., Any]) -> None:
+    data, by_protein = real("ppi-rebuilt"), real("ppi-rebuilt", split="disjoint")
+    assert data.num_nodes == 56944
+    assert [data.dataset.train, data.dataset.val, data.dataset.test] == [44906, 6514, 5524]
+    assert (data.dataset.edges, data.dataset.self_loops) == (818716 - 25084, 25084)
+    parts = [by_protein.identity[by_protein[f"{part}_mask"]].unique() for part in COUNTS]
+    assert [len(part) for part in parts] == [2581, 860, 860]
+    assert len(torch.cat(parts).unique()) == len(data.identity.unique()) == 4301

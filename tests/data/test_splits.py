@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from torch_geometric.data import Data
 
-from drgcn.data.splits import draw, from_indices, per_class, sixty
+from drgcn.data.splits import draw, from_indices, per_class, random_splits, sixty
 from drgcn.errors import InputError
 
 
@@ -52,3 +54,34 @@ def test_splits_leave_the_global_generator_alone() -> None:
     before = np.random.get_state()[1].tolist()
     draw("random-60", np.arange(50) % 2, 0)
     assert np.random.get_state()[1].tolist() == before
+
+
+def test_random_splits_are_columns_that_depend_on_their_seed_alone() -> None:
+    y = torch.arange(3).repeat_interleave(60)
+    y[:5] = -1
+    data = Data(x=torch.rand(180, 2), y=y, train_mask=torch.ones(180, dtype=torch.bool))
+    several = random_splits(data, [4, 0, 7])
+    assert several.train_mask.shape == (180, 3)
+    assert data.train_mask.shape == (180,)
+    for place, seed in enumerate([4, 0, 7]):
+        expected = per_class(y.numpy(), 20, 30, seed)
+        assert np.array_equal(several.val_mask[:, place].numpy(), expected.val)
+        assert not several.test_mask[:5, place].any()
+
+
+@pytest.mark.parametrize("kind", ["int32", "float", "column"])
+def test_random_splits_take_labels_in_all_of_pygs_forms(kind: str) -> None:
+    y = torch.arange(3).repeat_interleave(60)
+    forms = {"int32": y.int(), "float": y.float(), "column": y[:, None]}
+    splits = random_splits(Data(y=forms[kind]), range(2)).train_mask
+    assert torch.equal(splits, random_splits(Data(y=y), range(2)).train_mask)
+
+
+def test_random_splits_divide_values_and_labels() -> None:
+    for y in (torch.randn(50), torch.randn(50, 1), torch.randint(2, (50, 4)).float()):
+        masks = random_splits(Data(y=y), [1], counts=None)
+        assert [int(masks[f"{p}_mask"].sum()) for p in ("train", "val", "test")] == [30, 10, 10]
+    with pytest.raises(InputError, match="class numbers"):
+        random_splits(Data(y=torch.randn(50)), [1])
+    with pytest.raises(InputError, match="at least one seed"):
+        random_splits(Data(y=torch.arange(3).repeat(60)), [])

@@ -103,3 +103,20 @@ def write_graphsage(folder: Path, graphs: list[Tissue], *, words: bool = False) 
     (folder / "ppi-class_map.json").write_text(json.dumps(classes))
     np.save(folder / "ppi-feats.npy", np.concatenate([graph.x for graph in ordered]))
     return folder
+
+
+def write_rebuilt(folder: Path, graphs: list[Tissue], proteins: int = 12) -> Path:
+    """As the file with rebuilt labels has them: a protein is in many graphs, once in each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes, pairs = _rows(graphs)
+    rng = np.random.default_rng(0)
+    np.savez(
+        folder / "ppi_rebuilt.npz",
+        edges=pairs.T.astype(np.int32),
+        graph_id=np.repeat(np.arange(1, len(graphs) + 1), sizes).astype(np.int8),
+        entrez=100 + np.concatenate([rng.permutation(proteins)[:size] for size in sizes]),
+        features=(np.concatenate([graph.x for graph in graphs]) > 3).astype(np.uint8),
+        labels_approx=np.concatenate([graph.y for graph in graphs]).astype(np.uint8),
+        label_go=np.array([f"GO:{number:07d}" for number in range(121)]),
+    )
+    return folder

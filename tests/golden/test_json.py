@@ -163,7 +163,8 @@ def test_what_doctor_says(call):
 def test_a_search_for_settings(call, tmp_path):
     pytest.importorskip("optuna")
     words = ("--trials", "3", "--seeds", "2", "--fresh-seeds", "2", "--epochs", "3", "--compare")
-    words = (*words, "--threads", "1", "--device", "cpu", "--out", tmp_path / "search", "--json")
+    words = (*words, "--strategy", "tpe", "--threads", "1", "--device", "cpu", "--json")
+    words = (*words, "--out", tmp_path / "search")
     found = masked(json.loads(call("tune", "wine", *words)))
     expect_numbers("json/tune", _without(found, tmp_path))
 

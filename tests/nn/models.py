@@ -27,7 +27,7 @@ class Form:
         decayed: Beginnings of the names of the parameters under L2, gates apart.
         has_norm: It takes a ``norm``.
         graph_by_graph: It takes ``batch``, and graphs do not change each other's scores.
-        sampled: It is trained on samples, and knows no ``batch``.
+        sampled: It is trained on samples.
     """
 
     name: str
@@ -67,8 +67,8 @@ FORMS = {
     "geniepath": Form("geniepath", {}, _GENIE, **_ALONE),
     "geniepath, lazy": Form("geniepath", {"lazy": True}, _GENIE, **_ALONE),
     "geniepath, public code": Form("geniepath", _PUBLIC_GENIE, _GENIE, **_ALONE),
-    "graphsage": Form("graphsage", {}, _SAGE, sampled=True),
-    "graphsage, simple": Form("graphsage", {"form": "simple"}, _SAGE, sampled=True),
+    "graphsage": Form("graphsage", {}, _SAGE, sampled=True, **_ALONE),
+    "graphsage, simple": Form("graphsage", {"form": "simple"}, _SAGE, sampled=True, **_ALONE),
     "fastgcn": Form("fastgcn", {}, _FIRST, sampled=True),
     "asgcn": Form("asgcn", {}, _FIRST, sampled=True),
     "asgcn, mix": Form("asgcn", {"form": "mix"}, _FIRST, sampled=True),

@@ -114,7 +114,7 @@ def test_edges_to_nowhere_are_refused(x, form):
             form.build().double()(x, torch.tensor(edges))
 
 
-@forms_where(lambda form: not form.sampled)
+@forms_where(lambda form: form.graph_by_graph or not form.sampled)
 def test_a_batch_that_is_none_is_refused(x, form):
     for batch in (torch.rand(NODES), torch.zeros(3, dtype=torch.int64)):
         with pytest.raises(ValueError, match="graph of each of the 8 nodes"):

@@ -1,8 +1,4 @@
-"""Numbers computed elsewhere, in a file that ``DRGCN_ORACLES`` points to."""
-
-import json
-import os
-from pathlib import Path
+"""K against numbers computed elsewhere, in a file that ``DRGCN_ORACLES`` points to."""
 
 import numpy as np
 import pytest
@@ -19,20 +15,17 @@ from drgcn.stability import (
     variance_spread,
 )
 
+from .. import oracles
 from ..reference import stability as reference
 
-FILE = os.environ.get("DRGCN_ORACLES")
 KINDS = ("K", "streaming", "weighted streaming", "degenerate", "constant feature", "C>=0", "||P_G")
+CASES = [
+    case for case in oracles.CASES if case["quantity"].startswith(KINDS) and case["item"] in (6, 8)
+]
+FIXED_POINTS = [case for case in oracles.CASES if "C_star_S" in case["expected"]]
+ANSWERED = [*CASES, *FIXED_POINTS]
 
-
-ALL = json.loads(Path(FILE).read_text())["open"] if FILE else []
-CASES = [case for case in ALL if case["quantity"].startswith(KINDS) and case["item"] in (6, 8)]
-FIXED_POINTS = [case for case in ALL if "C_star_S" in case["expected"]]
-
-
-@pytest.mark.skipif(not FILE, reason="set DRGCN_ORACLES to the file of oracles")
-def test_the_file_of_oracles_has_cases():
-    assert len(CASES) >= 16
+pytestmark = pytest.mark.skipif(not oracles.FILE, reason=oracles.WITHOUT_FILE)
 
 
 def _covariance(inputs):
@@ -114,7 +107,7 @@ COMPUTE = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_oracle(case):
     for name, expected in case["expected"].items():
         if expected == "undefined":
@@ -125,7 +118,7 @@ def test_oracle(case):
             np.testing.assert_allclose(found, expected, rtol=case["rtol"], atol=case["atol"])
 
 
-@pytest.mark.parametrize("case", FIXED_POINTS, ids=[case["id"] for case in FIXED_POINTS])
+@pytest.mark.parametrize("case", FIXED_POINTS, ids=lambda case: case["id"])
 def test_k_at_a_fixed_point(case):
     c = np.array(case["expected"]["C_star_S"])
     found = stability_k(c, case["inputs"]["s"], covariance=True)

@@ -127,6 +127,25 @@ def test_lgcn_is_trained_as_in_its_code():
     assert stopping_rule(e) == Patience(150, "accuracy")
 
 
+def test_tissues_are_trained_on_as_gat_was_on_ppi():
+    usual = {"lr": 0.005, "weight_decay": 0.0, "dropout": 0.0, "epochs": 10_000}
+    usual |= {"rule": "patience", "graphs_per_step": 2}
+    sizes = {"gat": (1024, 3), "mlp": (1024, 3), "graphsage": (256, None), "lgcn": (32, None)}
+    for model, (width, layers) in sizes.items():
+        found = changed("ppi-rebuilt", "disjoint", model)
+        assert (
+            found
+            == changed("ppi", "published", model)
+            == changed("ppi-rebuilt", "published", model)
+        )
+        options = found.pop("options", {})
+        own = {"hidden_channels": width} | ({} if layers is None else {"num_layers": layers})
+        assert found == usual | own
+        gat = {"heads": 4, "out_heads": 6, "residual": True}
+        assert options == (gat if model == "gat" else {})
+    assert stopping_rule(recipe("ppi-rebuilt", "disjoint", "mlp")) == Patience(100)
+
+
 def test_geniepath_on_ppi_is_that_of_pygs_example():
     e = recipe("ppi", "published", "geniepath")
     assert (e.hidden_channels, e.num_layers, e.lr, e.graphs_per_step) == (256, 4, 0.005, 1)

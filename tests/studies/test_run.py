@@ -1,5 +1,6 @@
 """Runs of an experiment: its model built, seeds trained, results recorded."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies import run as runner
 from drgcn.studies.experiment import MODELS, Experiment, recipe
 from drgcn.studies.records import RunRecord, load_records
-from drgcn.studies.run import build, layer_states, run
+from drgcn.studies.run import build, layer_states, run, run_grid
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 
 from ..training.graphs import FEATURES, several
@@ -48,6 +49,20 @@ def test_seeds_already_recorded_are_not_trained_again(tiny, tmp_path):
     third = run(experiment(), tiny, range(4), tmp_path)
     assert third.trained == ()
     assert len(load_records(tmp_path)) == 2
+
+
+def test_an_outcome_names_its_builds_and_prefers_this_one(tiny, tmp_path):
+    first = run(experiment(), tiny, range(2), tmp_path)
+    (path,) = first.paths
+    assert first.builds == {RunRecord.read(path).build}
+    record = RunRecord.read(path)
+    older = replace(record, environment=record.environment | {"source": "another"})
+    older.save(tmp_path, f"zz-{path.name}")  # read last
+    assert run(experiment(), tiny, range(2), tmp_path) == replace(first, trained=())
+    path.unlink()
+    more = run(experiment(), tiny, range(3), tmp_path)
+    assert more.trained == (2,)
+    assert more.builds == {record.build, older.build}
 
 
 def test_records_of_seeds_added_later_equal_those_of_one_go(tiny, tmp_path):
@@ -121,6 +136,125 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     outcome = run(experiment(), tiny, [0], tmp_path, checkpoint_every=0)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == list(outcome.paths)
+
+
+# Several experiments at once
+
+
+def facts(outcome):
+    """What the record of an outcome says, but for the times, and its name."""
+    (path,) = outcome.paths
+    written = json.loads(path.read_text())
+    return path.name, {k: v for k, v in written.items() if k not in ("seconds", "started")}
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=[pytest.mark.slow] * (m != "gcn")) for m in MODELS]
+)
+def test_several_experiments_leave_the_records_of_each_by_itself_to_the_bit(tiny, tmp_path, model):
+    usual = recipe("planted", "random", model, reweight="dr", epochs=3)
+    settings = [(0.01, 0.5, 0.0), (0.05, 0.3, 1e-3), (0.05, 0.0, 1e-2)]
+    rows = [replace(usual, lr=a, dropout=b, weight_decay=c) for a, b, c in settings]
+    found = run_grid(rows, tiny, [1, 6], tmp_path / "grid")
+    for row, outcome in zip(rows, found, strict=True):
+        alone = run(row, tiny, [1, 6], tmp_path / "alone")
+        assert outcome.seeds == alone.seeds
+        assert facts(outcome) == facts(alone)
+    files = [path for path in (tmp_path / "grid").rglob("*") if path.is_file()]
+    assert len(files) == len(settings)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Calls of fit: width of the network, settings of the lanes, and seeds."""
+    calls = []
+
+    def noted(make, data, seeds, *, grid=None, **options):
+        calls.append((make.args[0].hidden_channels, grid, tuple(seeds)))
+        return fit(make, data, seeds, grid=grid, **options)
+
+    monkeypatch.setattr(runner, "fit", noted)
+    return calls
+
+
+def rows_of(*settings):
+    return [replace(experiment(), epochs=2, **one) for one in settings]
+
+
+def test_experiments_of_one_shape_share_a_pass(tiny, tmp_path, passes):
+    rows = rows_of(
+        {"lr": 0.1},
+        {"hidden_channels": 4, "lr": 0.1},
+        {"dropout": 0.2},
+        {"dropout": 0.0},
+        {"hidden_channels": 4},
+    )
+    found = run_grid(rows, tiny, [0, 1], tmp_path)
+    assert [(width, len(grid)) for width, grid, _ in passes] == [(8, 2), (4, 2), (8, 1)]
+    assert [outcome.experiment for outcome in found] == rows
+
+
+def test_only_what_is_missing_of_several_experiments_is_trained(tiny, tmp_path, passes):
+    rows = rows_of({"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}, {"hidden_channels": 4})
+    run(rows[1], tiny, [0], tmp_path)
+    run(rows[2], tiny, [0, 1], tmp_path)
+    passes.clear()
+    found = run_grid(rows, tiny, [0, 1], tmp_path)
+    seeds = [(width, [lane["lr"] for lane in grid], own) for width, grid, own in passes]
+    assert seeds == [(8, [0.1], (0, 1)), (8, [0.2], (1,)), (4, [0.01], (0, 1))]
+    assert [outcome.trained for outcome in found] == [(0, 1), (1,), (), (0, 1)]
+    passes.clear()
+    again = run_grid([*rows, rows[0]], tiny, [0, 1], tmp_path)
+    assert passes == []
+    assert [o.seeds for o in again] == [*(o.seeds for o in found), found[0].seeds]
+
+
+def test_a_pass_of_several_experiments_goes_on_from_its_checkpoints(tiny, tmp_path, monkeypatch):
+    rows = rows_of({"lr": 0.1}, {"lr": 0.2})
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_record", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_grid(rows, tiny, [0], tmp_path)
+    assert load_records(tmp_path) == []
+    monkeypatch.setattr("drgcn.training.trainer.EpochRunner.run", killed)
+    found = run_grid(rows, tiny, [0], tmp_path)
+    assert [len(outcome.paths) for outcome in found] == [1, 1]
+    assert list((tmp_path / ".checkpoints").iterdir()) == []
+
+
+def test_one_that_diverges_does_not_keep_the_others_from_their_records(tiny, tmp_path):
+    bad, good = run_grid(rows_of({"lr": 1e30}, {"lr": 0.1}), tiny, [0, 1], tmp_path)
+    assert "diverged for seeds [0, 1]" in bad.reason
+    assert (bad.seeds, bad.paths) == ({}, ())
+    assert good.reason == ""
+    assert len(load_records(tmp_path)) == 1
+
+
+def test_progress_of_several_passes_is_one(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("drgcn.training.trainer._REPORT_EVERY", 0.0)
+    seen = []
+    rows = rows_of({"lr": 0.1}, {"lr": 0.2}, {"hidden_channels": 4})
+    run_grid(rows, tiny, [0, 1], tmp_path, progress=seen.append)
+    done = [now.epochs_done for now in seen]
+    assert done == sorted(done)
+    assert done[-1] == 3 * 2 * 2
+    assert {now.epochs_in_all for now in seen} == {3 * 2 * 2}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_several_experiments_in_one_pass_on_cuda_are_those_by_themselves(tiny, tmp_path):
+    rows = rows_of({"lr": 0.01}, {"lr": 0.05, "dropout": 0.2}, {"weight_decay": 0.0})
+    found = run_grid(rows, tiny, range(3), tmp_path / "grid", device="cuda")
+    for row, outcome in zip(rows, found, strict=True):
+        alone = run(row, tiny, range(3), tmp_path / "alone", device="cuda")
+        for seed, result in outcome.seeds.items():
+            expected = alone.seeds[seed].curve_train_loss
+            assert result.curve_train_loss == pytest.approx(expected, rel=1e-2)
 
 
 # Damaged records

@@ -1,5 +1,7 @@
 """DOS operators, and the four spaces of Theorem 3."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -52,7 +54,9 @@ def test_eigenmatrices_span_and_norm(d, seed, u, v, w):
 @pytest.mark.parametrize(("d", "v", "rank"), [(1, 0.1, 0), (2, 0.1, 1), (3, 0.1, 3), (5, 0.0, 0)])
 def test_defective_operators(d, v, rank):
     dos = DOS(0.5, v, 0.5)
-    rest = theory.operator_matrix(dos.apply, d) - 0.5 * torch.eye(d * (d + 1) // 2)
+    rest = theory.operator_matrix(dos.apply, d) - 0.5 * torch.eye(
+        d * (d + 1) // 2, dtype=torch.float64
+    )
     assert dos.nilpotent_rank(d) == rank == int(torch.linalg.matrix_rank(rest, atol=1e-12))
     assert float((rest @ rest).abs().max()) < 1e-14
     assert dos.diagonalisable == (v == 0)
@@ -77,6 +81,55 @@ def test_spectral_radius_with_a_gate(d, seed, u, v, w):
     numeric = theory.spectral_radius(lambda c: dos.apply(s[:, None] * c * s), d)
     assert dos.spectral_radius(s) == pytest.approx(numeric, rel=1e-6)
     assert dos.spectral_radius(s) >= abs(dos.u) * (1 - 1e-12)
+
+
+def test_a_gate_that_lowers_the_spectral_radius():
+    dos, s = DOS(0.1, 0.05, 1.0), torch.tensor([1.9, 0.1], dtype=torch.float64).sqrt()
+    assert dos.spectral_radius(torch.ones(2)) == 1
+    assert dos.spectral_radius(s) == pytest.approx(math.sqrt(0.19))
+    assert theory.spectral_radius(lambda c: dos.apply(s[:, None] * c * s), 2) == pytest.approx(
+        math.sqrt(0.19)
+    )
+
+
+# On both sides of |w| = (d - 1) |u|, and on the line.
+@pytest.mark.parametrize(
+    ("d", "u", "w"),
+    [
+        (2, 0.1, 1),
+        (2, 0.5, 0.5),
+        (3, 0.5, 0.9),
+        (3, 0.5, 1),
+        (3, 0.5, -1.2),
+        (4, 0.2, 1),
+        (3, 0, 1),
+    ],
+)
+def test_least_spectral_radius(d, u, w):
+    dos = DOS(u, 0.3, w)
+    least, plain = dos.least_spectral_radius(d), dos.spectral_radius(torch.ones(d))
+    lowered = abs(w) > (d - 1) * abs(u)
+    assert (least < plain - 1e-9) == lowered
+    draw = torch.Generator().manual_seed(d)
+    # Many gates with one large entry: where there is a gain, it is there.
+    squares = torch.rand(300, d, dtype=torch.float64, generator=draw).pow(8)
+    radii = [dos.spectral_radius((d * x / x.sum()).sqrt()) for x in squares]
+    assert min(radii) >= least - 1e-12
+    large = d * w**2 / ((d - 1) * u**2 + w**2)
+    best = torch.full((d,), (d - large) / (d - 1), dtype=torch.float64)
+    best[0] = large
+    if lowered:
+        assert dos.spectral_radius(best.sqrt()) == pytest.approx(least)
+    else:
+        assert least == plain
+
+
+def test_relu_and_tanh_lie_on_different_sides():
+    for c in (-0.2, 0.0, 0.5, 1.0):
+        dos = theory.dos_at_bsb1(c)
+        assert dos.least_spectral_radius(2) == dos.spectral_radius(torch.ones(2)) == 0.5
+    dos = theory.dos_at_bsb1(0.5, theory.TANH)
+    assert dos.least_spectral_radius(2) < dos.spectral_radius(torch.ones(2))
 
 
 @given(sizes(2, 8), SEEDS)
@@ -146,5 +199,7 @@ def test_refused():
         theory.decompose(torch.eye(1))
     with pytest.raises(DimensionError, match="found d = 1"):
         theory.dimensions(1)
+    with pytest.raises(DimensionError, match="found d = 1"):
+        DOS(1.0, 0.0, 2.0).least_spectral_radius(1)
     with pytest.raises(ZeroVarianceError, match="<C, G>"):
         theory.relative_g_component(torch.ones(3, 3), torch.ones(3))

@@ -8,7 +8,7 @@ import torch
 from drgcn import theory
 from drgcn.errors import InputError
 
-from .matrices import covariance, gate, normal, symmetric
+from .matrices import central_difference, covariance, gate, normal, symmetric
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,49 @@ def test_features_averaged_over_weights():
         assert found.q == pytest.approx(weight * float(moment.trace()) / d + bias, rel=1e-12)
     assert theory.feature_fixed_point(2.5, 0.1).kind == "diverges"
     assert theory.feature_fixed_point(2.5, 0.1, centred=True).kind == "bsb1"
+
+
+def test_averaging_over_weights_leaves_a_derivative_of_rank_one():
+    d, weight, bias = 4, 1.1, 0.3
+    identity = torch.eye(d, dtype=torch.float64)
+
+    def layer(c):
+        return (weight * theory.second_moment(c).trace() / d + bias) * identity
+
+    fixed = theory.feature_fixed_point(weight, bias).q * identity
+    torch.testing.assert_close(layer(fixed), fixed)
+    image = theory.operator_matrix(lambda x: central_difference(layer, fixed, x), d)
+    assert int(torch.linalg.matrix_rank(image, atol=1e-8)) == 1
+    assert float(image.trace()) == pytest.approx(weight / 2)
+    # The J of Appendix G at the same point has both conditions: it belongs to another map.
+    dos = theory.dos_at_bsb1(0.0)
+    assert dos.v > 0
+    assert dos.w < dos.u
+
+
+@pytest.mark.parametrize("weight", [0.4, 1.0, 1.9])
+def test_features_that_do_not_mix(weight):
+    found = theory.unmixed_fixed_point(weight, 0.3)
+    assert 0 < found.c < 1
+    fixed = theory.bsb1(5, found.q, found.c)
+    bias = 0.3 * torch.eye(5)
+    root = math.sqrt(weight) * torch.eye(5)
+    torch.testing.assert_close(theory.layer_covariance(fixed, root, bias), fixed)
+    # Attractive, and its derivative is a DOS operator that Appendices G and H can use.
+    dos = theory.dos_at_bsb1(found.c)
+    assert dos.v > 0
+    assert dos.w < dos.u
+    assert weight * theory.spectral_radius(dos.apply, 5) < 1
+    c = covariance(5)
+    for _ in range(30):
+        c = weight * theory.second_moment(c) + bias
+    assert float((c - fixed).norm()) < 0.25 * float((covariance(5) - fixed).norm())
+
+
+def test_where_features_that_do_not_mix_have_no_limit():
+    assert theory.unmixed_fixed_point(0.0, 0.3).c == 0
+    assert theory.unmixed_fixed_point(1.0, 0.0).kind == "zero"
+    assert theory.unmixed_fixed_point(2.0, 0.1).kind == "diverges"
 
 
 def test_layers_with_given_weights():

@@ -198,3 +198,20 @@ def test_centred_covariance():
     numeric = central_difference(centred, point, direction)
     found = theory.centred_relu_dos(0.5).apply(direction)
     torch.testing.assert_close(found, numeric, rtol=1e-8, atol=1e-9)
+
+
+def test_other_points_where_the_derivative_is_one_dos_operator():
+    a, change = torch.tensor([1.0, 0.5, 3.0], dtype=torch.float64), symmetric(3)
+    found = theory.derivative(a.outer(a), change)
+    torch.testing.assert_close(found, theory.DOS(0.5, 0.0, 0.5).apply(change))
+    opposite = torch.tensor([[1.0, -2.0], [-2.0, 4.0]])
+    found = theory.derivative(opposite, symmetric(2))
+    torch.testing.assert_close(found, theory.DOS(0.5, 0.0, 0.0).apply(symmetric(2)))
+    # Signs, unequal variances below full correlation, unequal correlations: v or w differ.
+    signs = torch.tensor([1.0, -0.5, 3.0], dtype=torch.float64)
+    uneven = torch.tensor([[1.0, 0.9, 0.5], [0.9, 1.0, 0.5], [0.5, 0.5, 1.0]])
+    for c in (signs.outer(signs), a.outer(a) * theory.bsb1(3, 1.0, 0.9), uneven):
+        own = [theory.derivative(c, torch.eye(3)[i].diag()) for i in range(3)]
+        v = torch.stack([image[i, j] for i, image in enumerate(own) for j in range(3) if i != j])
+        w = theory.derivative(c, 1 - torch.eye(3))[*torch.triu_indices(3, 3, offset=1)]
+        assert float(v.max() - v.min() + w.max() - w.min()) > 0.01

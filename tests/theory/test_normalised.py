@@ -21,8 +21,10 @@ def sampled(c, s, normaliser, activation, samples=200_000):
     h = normal(samples, d, seed=5) @ torch.linalg.cholesky(c).T
     g = theory.centring(d)
     z = h * s @ g
-    norm = z if normaliser == "consistent" else h @ g
-    x = activation(d**0.5 * z / norm.norm(dim=1, keepdim=True))
+    norm = (z if normaliser == "consistent" else h @ g).norm(dim=1, keepdim=True)
+    if normaliser == "mean":
+        norm = norm.square().mean().sqrt()
+    x = activation(d**0.5 * z / norm)
     mean = x.T @ x / samples
     spread = (x.square().T @ x.square() / samples - mean.square()).clamp(min=0)
     return mean, (spread / samples).sqrt()
@@ -31,7 +33,7 @@ def sampled(c, s, normaliser, activation, samples=200_000):
 @pytest.mark.parametrize(
     "activation", [theory.RELU, theory.leaky_relu(0.3)], ids=["relu", "leaky"]
 )
-@pytest.mark.parametrize("normaliser", ["consistent", "printed"])
+@pytest.mark.parametrize("normaliser", ["consistent", "printed", "mean"])
 def test_monte_carlo_agrees(normaliser, activation):
     d = 8
     c, s = covariance(d), gate(d)
@@ -75,6 +77,38 @@ def test_derivative_is_that_of_differences(activation):
     torch.testing.assert_close(found, numeric, rtol=1e-7, atol=1e-8)
     own = theory.normalised_derivative(c, c, s, activation=activation)
     assert float(own.abs().max()) < 1e-13
+
+
+def gain_over_k(c, s, normaliser):
+    after, before = (
+        theory.g_component(theory.normalised_moment(c, gate, normaliser=normaliser))
+        for gate in (s, None)
+    )
+    return after / before / theory.relative_g_component(c, s)
+
+
+@given(sizes(2, 8), SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_with_the_mean_square_the_output_follows_k(d, seed):
+    # Variances and gates over orders of magnitude.
+    scale, s = (2.0 * normal(d, 2, seed=seed)).exp().unbind(1)
+    s = s / s.square().mean().sqrt()
+    c = scale[:, None] * covariance(d, seed) * scale
+    trace = float(theory.normalised_moment(c, s, normaliser="mean").trace())
+    assert trace == pytest.approx(d / 2 * theory.relative_g_component(c, s), rel=1e-9)
+    ratio, bound = gain_over_k(c, s, "mean"), (2 * d - 2) / d
+    assert 1 / bound * (1 - 1e-9) <= ratio <= bound * (1 + 1e-9)  # equal at d = 2
+
+
+def test_with_the_norm_of_each_node_the_output_may_leave_k_far_behind():
+    s = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    found = [
+        gain_over_k(torch.diag(torch.tensor([loud, 1.0, 1.0, 1.0, 1.0])), s, "printed")
+        for loud in (1e2, 1e4, 1e6)
+    ]
+    # Like the root of the loudest variance.
+    assert found[1] / found[0] == pytest.approx(10, rel=0.2)
+    assert found[2] / found[1] == pytest.approx(10, rel=0.05)
 
 
 def test_matrices_of_low_rank_and_bad_condition():

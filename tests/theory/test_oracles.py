@@ -1,22 +1,15 @@
-"""Numbers from elsewhere, if there are any: a file named by DRGCN_ORACLES."""
-
-import json
-import os
-from pathlib import Path
+"""Section 3 against numbers computed elsewhere, in a file that ``DRGCN_ORACLES`` points to."""
 
 import pytest
 import torch
 
 from drgcn import theory
 
+from .. import oracles
+
 
 def matrix(values):
     return torch.tensor(values, dtype=torch.float64)
-
-
-def read():
-    path = os.environ.get("DRGCN_ORACLES")
-    return json.loads(Path(path).read_text())["open"] if path else []
 
 
 def dos(values):
@@ -69,8 +62,8 @@ def norm(v):
 
 def defective(v):
     matrix_of = theory.operator_matrix(dos(v).apply, v["d"])
-    rest = matrix_of - v["u"] * torch.eye(len(matrix_of))
-    assert dos(v).nilpotent_rank(v["d"]) == torch.linalg.matrix_rank(rest)
+    rest = matrix_of - v["u"] * torch.eye(len(matrix_of), dtype=torch.float64)
+    assert dos(v).nilpotent_rank(v["d"]) == torch.linalg.matrix_rank(rest, atol=1e-12)
     return {
         "diagonalizable": dos(v).diagonalisable,
         "rank_T_minus_u": dos(v).nilpotent_rank(v["d"]),
@@ -210,11 +203,11 @@ def answer(quantity):
     return next((ask for start, ask in ANSWERS.items() if quantity.startswith(start)), None)
 
 
-CASES = [case for case in read() if answer(case["quantity"])]
+ANSWERED = [case for case in oracles.CASES if answer(case["quantity"])]
 
 
-@pytest.mark.skipif(not CASES, reason="DRGCN_ORACLES names no file of numbers from elsewhere")
-@pytest.mark.parametrize("case", CASES or [None], ids=lambda case: case["id"] if case else "none")
+@pytest.mark.skipif(not oracles.FILE, reason=oracles.WITHOUT_FILE)
+@pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case["id"])
 def test_number_from_elsewhere(case):
     found = answer(case["quantity"])(case["inputs"])
     for name, expected in case["expected"].items():
@@ -223,3 +216,9 @@ def test_number_from_elsewhere(case):
             continue
         gap = (torch.as_tensor(found[name], dtype=torch.float64) - matrix(expected)).abs()
         assert bool((gap <= case["atol"] + case["rtol"] * matrix(expected).abs()).all()), name
+
+
+@pytest.mark.parametrize("u", [0.3, 0.5])
+def test_the_answer_about_defective_operators_needs_no_round_number(u):
+    found = defective({"d": 4, "u": u, "v": 0.1, "w": u})
+    assert found == {"diagonalizable": False, "rank_T_minus_u": 4, "rank_square": 0}

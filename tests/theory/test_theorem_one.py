@@ -91,6 +91,9 @@ def test_diagonal_matrices_exactly(seed):
 def test_dimensions_under_water():
     found = theory.diagonal_reweighting(torch.tensor([1e-2, 1.0, 1.0]), DOS(0.1, 1.0, 0.0))
     assert found.s.tolist() == pytest.approx([math.sqrt(3), 0, 0])
+    without_u = theory.diagonal_reweighting(torch.tensor([3.0, 1.0]), DOS(0.0, 1.0, 1.0))
+    assert without_u.s.tolist() == pytest.approx([0, math.sqrt(2)])
+    assert without_u.gamma == pytest.approx(0.5)
     empty = theory.diagonal_reweighting(torch.tensor([1.0, 0.0, 2.0]), RELU)
     assert empty.gamma == 0
     assert empty.s.tolist() == pytest.approx([0, math.sqrt(3), 0])
@@ -100,6 +103,37 @@ def test_exceptional_points():
     for c in (theory.bsb1(5, 2.0, 0.4), torch.eye(4), torch.tensor([[1.0, 0.7], [0.7, 1.0]])):
         assert theory.descent_certificate(c, RELU) is None
     assert theory.best_reweighting(theory.bsb1(5, 1.0, 0.4), RELU).gamma == pytest.approx(1)
+
+
+def test_equal_conditions_do_not_make_a_matrix_exceptional():
+    c, dos = theory.bsb1(4, 1.0, 0.9), DOS(0.1, 0.02, 1.0)
+    values = theory.stationarity(c, dos)
+    assert float(values.max() - values.min()) < 1e-12
+    assert theory.descent_certificate(c, dos) is None
+    assert theory.second_variation(4, 0.9, dos) < 0
+    assert theory.best_reweighting(c, dos, starts=1).gamma == pytest.approx(0.137, abs=5e-4)
+
+
+def test_at_the_identity_no_gate_helps():
+    for dos in (RELU, DOS(0.1, 0.02, 1.0), DOS(0.0, 0.3, 0.2)):
+        assert theory.diagonal_reweighting(torch.ones(5), dos).gamma == pytest.approx(1)
+
+
+def test_signs_help_where_positive_gates_do_not():
+    c = theory.bsb1(5, 1.0, 0.4)
+    start = theory.reweighted_norm(torch.ones(5), c, RELU)[0]
+    signs = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0])
+    assert theory.reweighted_norm(signs, c, RELU)[0] < 0.7 * start
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_without_u_and_v_every_matrix_has_a_gate(d):
+    c, dos = covariance(d), DOS(0.0, 0.0, 1.0)
+    one = torch.eye(d)[0]
+    assert theory.reweighted_norm(one, c, dos)[0] == 0
+    # S = I is stationary for two dimensions, a maximum.
+    assert (theory.descent_certificate(c, dos) is None) == (d == 2)
+    assert theory.best_reweighting(c, dos, starts=1).gamma < 1e-3
 
 
 @pytest.mark.parametrize(("d", "rho"), [(2, 0.3), (5, 0.4), (6, -0.1)])
@@ -123,7 +157,7 @@ def test_refused():
         theory.best_reweighting(torch.zeros(3, 3), RELU)
     with pytest.raises(InputError, match="not negative"):
         theory.diagonal_reweighting(torch.tensor([1.0, -1.0]), RELU)
-    with pytest.raises(InputError, match="u != 0"):
-        theory.diagonal_reweighting(torch.tensor([1.0, 2.0]), DOS(0.0, 1.0, 1.0))
+    with pytest.raises(InputError, match=r"T\(C\) = 0"):
+        theory.diagonal_reweighting(torch.tensor([1.0, 2.0]), DOS(0.0, 0.0, 1.0))
     with pytest.raises(InputError, match="C = 0"):
         theory.diagonal_reweighting(torch.zeros(3), RELU)

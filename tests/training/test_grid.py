@@ -1,6 +1,7 @@
 """Grids: many settings in one call, each network as if it were alone."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -10,12 +11,19 @@ from drgcn import fit
 from drgcn.errors import InputError
 from drgcn.nn import GCN, MixHop
 from drgcn.streams import stream_key
-from drgcn.training import Patience, RisingLoss, StepwiseDecay, load_fit
+from drgcn.training import BestValidation, Patience, RisingLoss, StepwiseDecay, load_fit
 from drgcn.training.fitting import Lane, lane_blocks
 from drgcn.training.randomness import LEVELS, SeededRandomness, dropout_factors, levels_of
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task
-from drgcn.training.trainer import LaneSettings, Trainer, restore, state_tensors
+from drgcn.training.trainer import (
+    LaneSettings,
+    Trainer,
+    restore,
+    should_leave,
+    some_lanes,
+    state_tensors,
+)
 
 CPU = torch.device("cpu")
 
@@ -74,10 +82,7 @@ def test_smoothed_labels_are_those_of_torch(tiny):
 
 
 def test_settings_that_change_shapes_or_parts_have_passes_of_their_own(tiny):
-    data = tiny.clone()
-    for part in ("train", "val", "test"):
-        mask = tiny[f"{part}_mask"]
-        data[f"{part}_mask"] = torch.stack([mask, mask.roll(7)], 1)
+    data = with_splits(tiny)
     grid = {"hidden": [4, 6], "split": [0, 1], "lr": [0.01, 0.02]}
     seen = []
     found = fit(of_pyg(tiny), data, [0, 1], epochs=3, grid=grid, progress=seen.append)
@@ -87,6 +92,154 @@ def test_settings_that_change_shapes_or_parts_have_passes_of_their_own(tiny):
     same(one, fit(make, data, [0, 1], epochs=3, lr=0.02, split=1))
     assert one.models[0].convs[0].lin.weight.shape[0] == 6
     assert seen[-1].seeds == 16
+
+
+def with_splits(data, shifts=(0, 7, 31)):
+    """The data with masks of several splits of equal sizes."""
+    data = data.clone()
+    for part in ("train", "val", "test"):
+        mask = data[f"{part}_mask"]
+        data[f"{part}_mask"] = torch.stack([mask.roll(shift) for shift in shifts], 1)
+    return data
+
+
+def as_on_cuda(patch, *, leaving=False):
+    """Lanes of all settings in one block, which those that stop may leave."""
+    cuda = torch.device("cuda")
+    patch.setattr(
+        "drgcn.training.fitting.lane_blocks",
+        lambda lanes, device, at_once, width, sizes: lane_blocks(lanes, cuda, None, 1, sizes),
+    )
+    patch.setattr(
+        "drgcn.training.trainer.should_leave",
+        lambda active, _: leaving and 0 < int(active.sum()) <= len(active) // 2,
+    )
+
+
+def close(one, other):
+    assert one.seeds == other.seeds
+    assert one.settings == other.settings
+    assert one.best_epoch == other.best_epoch
+    assert one.epochs_run == other.epochs_run
+    torch.testing.assert_close(one.test_accuracy, other.test_accuracy)
+    losses = zip(one.curves["val_loss"], other.curves["val_loss"], one.epochs_run, strict=True)
+    for first, second, run in losses:
+        torch.testing.assert_close(first[:run], second[:run], rtol=1e-3, atol=1e-4)
+
+
+def labels_like(data, kind):
+    data = data.clone()
+    if kind == "labels":
+        data.y = torch.nn.functional.one_hot(data.y % 3, 4)[:, :3] + (data.x[:, :3] > 0)
+        data.y = data.y.clamp(max=1).float()
+    elif kind == "values":
+        data.y = data.x[:, :1] + data.y[:, None]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [
+        ("classes", None),
+        ("classes", "macro-F1"),
+        ("classes", "ROC-AUC"),
+        ("classes", lambda scores, y: (scores.argmax(-1) == y).float().mean()),
+        ("labels", None),
+        ("labels", "average precision"),
+        ("values", None),
+        ("values", "RMSE"),
+    ],
+)
+def test_splits_are_lanes_of_one_pass(tiny, kind, metric, monkeypatch):
+    data = labels_like(with_splits(tiny), kind)
+    outputs = {"classes": 4, "labels": 3, "values": 1}[kind]
+    options = {"epochs": 5, "grid": {"split": [2, 0], "lr": [0.01, 0.03]}, "metric": metric}
+
+    def run():
+        return fit(lambda: GCN(24, 8, outputs), data, [0, 1], **options)
+
+    apart = run()
+    alone = {**options, "grid": None, "lr": 0.03, "split": 2}
+    same(apart.where(split=2, lr=0.03), fit(lambda: GCN(24, 8, outputs), data, [0, 1], **alone))
+    as_on_cuda(monkeypatch)
+    together = run()
+    torch.testing.assert_close(together.test_accuracy, apart.test_accuracy, atol=0.02, rtol=0)
+    for first, second in zip(together.curves["val_loss"], apart.curves["val_loss"], strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4)
+
+
+def test_splits_of_other_sizes_are_in_blocks_of_their_own(tiny, monkeypatch):
+    data = with_splits(tiny)
+    data.val_mask[:, 1] &= torch.arange(data.num_nodes) % 2 == 0
+    options = {"epochs": 4, "grid": {"split": [0, 1, 2]}}
+    apart = fit(ours(tiny), data, [0], **options)
+    as_on_cuda(monkeypatch)
+    close(fit(ours(tiny), data, [0], **options), apart)
+
+
+@dataclass(frozen=True)
+class OneAfterTheOther:
+    """Stops a lane every second epoch, and keeps all epochs but every fourth."""
+
+    penalized_loss: bool = False
+
+    def start(self, seeds, device):
+        until = 2 * torch.arange(seeds, device=device) + 2
+        return {"until": until, "seen": torch.zeros(3, seeds)}
+
+    def update(self, state, epoch, loss, accuracy):
+        state["seen"].copy_(torch.cat([state["seen"][1:], loss[None]]))
+        return state["seen"][0] + epoch % 4 > state["seen"][0], epoch >= state["until"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "schedule"),
+    [
+        (OneAfterTheOther(), None),
+        (RisingLoss(2), StepwiseDecay(4, 0.3)),
+        (BestValidation(3), None),
+    ],
+)
+def test_lanes_that_have_stopped_leave(tiny, rule, schedule, monkeypatch):
+    data = with_splits(tiny)
+    grid = {"lr": [0.003, 0.1], "dropout": [0.0, 0.5], "split": [0, 2]}
+    options = {"epochs": 15, "grid": grid, "rule": rule, "schedule": schedule}
+    make = lambda: GCN(24, 8, 4, dropout=0.5, norm="batch", reweight="dr")  # noqa: E731
+    as_on_cuda(monkeypatch)
+    staying = fit(make, data, [1], **options)
+    left = []
+    as_on_cuda(monkeypatch, leaving=True)
+    monkeypatch.setattr(
+        "drgcn.training.trainer.some_lanes",
+        lambda trainer, lanes: left.append(len(lanes)) or some_lanes(trainer, lanes),
+    )
+    close(fit(make, data, [1], **options), staying)
+    assert left
+    assert left == sorted(left, reverse=True)
+
+
+def test_a_pass_that_lanes_have_left_goes_on_from_its_checkpoint(tiny, tmp_path, monkeypatch):
+    as_on_cuda(monkeypatch, leaving=True)
+    monkeypatch.setattr("drgcn.training.trainer._REPORT_EVERY", -1.0)
+    options = {"epochs": 20, "grid": {"lr": [0.003, 0.1]}, "rule": OneAfterTheOther()}
+    whole = fit(ours(tiny), tiny, range(4), **options)
+    assert whole.epochs_run == [2, 4, 6, 8, 10, 12, 14, 16]
+
+    def stop(now):
+        if now.epochs_done == 15:
+            raise KeyboardInterrupt
+
+    options |= {"checkpoint": tmp_path / "c", "checkpoint_every": -1.0}
+    with pytest.raises(KeyboardInterrupt):
+        fit(ours(tiny), tiny, range(4), progress=stop, **options)
+    seen = []
+    close(fit(ours(tiny), tiny, range(4), progress=seen.append, **options), whole)
+    assert len(seen) == 2
+
+
+def test_lanes_stay_on_cpu_and_for_a_short_rest():
+    active = torch.tensor([True, False, False, False])
+    assert not should_leave(active, 1e6)
 
 
 def test_lists_of_settings_are_taken_as_they_are(tiny):
@@ -181,13 +334,14 @@ def _dropped(key, level):
 
 def test_blocks_on_a_device_mix_settings_and_on_cpu_do_not():
     lanes = [Lane(seed, LANES[i], {"i": i}) for i in range(3) for seed in (0, 5)]
-    (one,) = lane_blocks(lanes, torch.device("cuda"), None, 1)
+    cuda, sizes = torch.device("cuda"), {None: (2, 1, 1)}
+    (one,) = lane_blocks(lanes, cuda, None, 1, sizes)
     assert one == lanes
-    assert [len(b) for b in lane_blocks(lanes, torch.device("cuda"), 4, 1)] == [3, 3]
-    for block in lane_blocks(lanes, CPU, None, 4):
+    assert [len(block) for block in lane_blocks(lanes, cuda, 4, 1, sizes)] == [3, 3]
+    for block in lane_blocks(lanes, CPU, None, 4, {}):
         assert len({repr(lane.chosen) for lane in block}) == 1
         assert [lane.seed % 4 for lane in block] == [0, 1, 2, 3]
-    assert len(lane_blocks(lanes, CPU, None, 4)) == 6
+    assert len(lane_blocks(lanes, CPU, None, 4, {})) == 6
 
 
 def test_the_best_is_chosen_by_validation(tiny):

@@ -1,5 +1,7 @@
 """Training on several graphs: steps over graphs, and nothing of a part seen by another."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,23 +29,32 @@ def dr_gcn(outputs=CLASSES, **options):
     return GCN(FEATURES, 6, outputs, reweight="dr", **options)
 
 
-def scores_by_hand(model, data, graphs):
-    """Scores of some graphs, one after the other, each with its own vector."""
+def scores_by_hand(model, data, graphs, part):
+    """Scores of a part of some graphs, one after the other, each with its own vector."""
     out = []
     for g in graphs:
         nodes = (data.graph == g).nonzero().flatten()
         inside = torch.isin(data.edge_index[0], nodes)
         out.append(model(data.x[nodes], data.edge_index[:, inside] - nodes[0]))
-    return torch.cat(out), torch.cat([data.y[data.graph == g] for g in graphs])
+    chosen = torch.cat([data[f"{part}_mask"][data.graph == g] for g in graphs])
+    return torch.cat(out)[chosen], torch.cat([data.y[data.graph == g] for g in graphs])[chosen]
 
 
-@pytest.mark.parametrize("graphs_per_step", [None, 1, 2])
-def test_steps_over_graphs_equal_a_plain_loop_over_mini_batches(data, graphs_per_step):
-    """The literal protocol, without dropout, graph by graph: one s per graph."""
+@pytest.mark.parametrize(
+    ("graphs_per_step", "shared"), [(None, False), (1, False), (2, False), (2, True)]
+)
+def test_steps_over_graphs_equal_a_plain_loop_over_mini_batches(data, graphs_per_step, shared):
+    """The literal protocol, without dropout, graph by graph: one s per graph. Parts have graphs
+    of their own, or nodes of all graphs."""
+    if shared:
+        data = copy.copy(data)
+        for place, part in enumerate(("train", "val", "test")):
+            data[f"{part}_mask"] = torch.arange(data.num_nodes) % 3 == place
     make = lambda: dr_gcn(dropout=0.0)  # noqa: E731
     result = fit(make, data, [0, 1], epochs=5, lr=0.02, graphs_per_step=graphs_per_step)
+    train, val, test_graphs = [range(9)] * 3 if shared else [range(5), (5, 6), (7, 8)]
     size = graphs_per_step or 5
-    steps = [range(5)[start : start + size] for start in range(0, 5, size)]
+    steps = [train[start : start + size] for start in range(0, len(train), size)]
     for place, seed in enumerate((0, 1)):
         torch.manual_seed(stream_key(seed, "initialisation"))
         model = make()
@@ -57,19 +68,19 @@ def test_steps_over_graphs_equal_a_plain_loop_over_mini_batches(data, graphs_per
             losses = []
             for graphs in steps:
                 optimizer.zero_grad()
-                loss = F.cross_entropy(*scores_by_hand(model.train(), data, graphs))
+                loss = F.cross_entropy(*scores_by_hand(model.train(), data, graphs, "train"))
                 loss.backward()
                 optimizer.step()
                 losses.append(loss.item())
             mean = sum(losses) / len(losses)
             found = float(result.curves["train_loss"][place][epoch - 1])
             assert found == pytest.approx(mean, rel=1e-4)
-            scores, y = scores_by_hand(model.eval(), data, (5, 6))
+            scores, y = scores_by_hand(model.eval(), data, val, "val")
             val_loss = float(result.curves["val_loss"][place][epoch - 1])
             assert val_loss == pytest.approx(F.cross_entropy(scores, y).item(), rel=1e-4)
             accuracy = float((scores.argmax(-1) == y).float().mean())
             if accuracy > best:
-                scores, y = scores_by_hand(model, data, (7, 8))
+                scores, y = scores_by_hand(model, data, test_graphs, "test")
                 best, best_epoch = accuracy, epoch
                 test = float((scores.argmax(-1) == y).float().mean())
         assert result.best_epoch[place] == best_epoch
@@ -86,7 +97,7 @@ def test_several_labels_are_learnt_and_judged_by_micro_f1(table):
         assert curve[-5:].mean() > curve[:2].mean() + 0.2
         losses = result.curves["train_loss"][place]
         assert losses[-1] < 0.9 * losses[0]
-        scores, y = scores_by_hand(model, table, (7, 8))
+        scores, y = scores_by_hand(model, table, (7, 8), "test")
         expected = f1_score(y, scores > 0, average="micro")
         assert result.test_accuracy[place] == pytest.approx(expected)
 

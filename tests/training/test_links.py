@@ -20,8 +20,9 @@ from drgcn import compare, fit, load, reweighting_blocks
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import step_key, stream_key
 from drgcn.training import load_fit
+from drgcn.training.calling import LinkPredictor
 from drgcn.training.randomness import SeededRandomness
-from drgcn.training.task import LinkPredictor, Task
+from drgcn.training.task import Task
 
 CPU = torch.device("cpu")
 NODES, FEATURES = 40, 6

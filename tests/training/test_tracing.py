@@ -13,6 +13,7 @@ from drgcn.data import load
 from drgcn.errors import DrgcnError
 from drgcn.streams import stream_key
 from drgcn.training.stack import ModelStack, Running, choose_way
+from drgcn.training.tracing import _LargestMessage
 
 NODES, FEATURES, CLASSES = 50, 90, 4
 CPU = torch.device("cpu")
@@ -54,8 +55,8 @@ MODELS = {
     "GCN, cached": (basic(models.GCN, cached=True), 3),
     "GCN, batch norm": (basic(models.GCN, norm="batch"), 3),
     "GCN, jumping": (basic(models.GCN, jk="cat"), 3),
-    "GAT": (basic(models.GAT, heads=2), 3),
-    "GAT, v2": (basic(models.GAT, heads=2, v2=True), 4),
+    "GAT": (basic(models.GAT, heads=2), 5),
+    "GAT, v2": (basic(models.GAT, heads=2, v2=True), 6),
     "SAGE": (basic(models.GraphSAGE), 3),
     "SAGE, max": (basic(models.GraphSAGE, aggr="max"), 2),
     "GIN": (basic(models.GIN), 2),
@@ -66,7 +67,7 @@ MODELS = {
     "TAGConv": (two(pyg.TAGConv, K=2), 4),
     "ARMAConv": (two(pyg.ARMAConv), 4),
     "LEConv": (two(pyg.LEConv), 3),
-    "TransformerConv": (two(pyg.TransformerConv), 6),
+    "TransformerConv": (two(pyg.TransformerConv), 8),
     "Dr": (lambda: insert_reweighting(basic(models.GCN)()), 2),
 }
 
@@ -181,3 +182,14 @@ def test_training_by_programs_is_training(inputs):
         torch.testing.assert_close(a, b[:19], rtol=1e-3, atol=1e-3)
     alone = fit(make, data, [1], epochs=20)
     assert torch.equal(alone.curves["train_loss"][0], long.curves["train_loss"][1])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_largest_messages_are_those_of_torch(axis):
+    to = torch.tensor([4, 0, 4, 2, 0])
+    messages = -torch.rand(5, 5, 3)  # below the zero of nodes without any
+    index = to.view(-1, 1) if axis else to.view(-1, 1, 1)
+    expected = torch.zeros(5, 5, 3).scatter_reduce(
+        axis, index.expand(5, 5, 3), messages, "amax", include_self=False
+    )
+    assert torch.equal(_LargestMessage(to, 5, axis)(messages), expected)

@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 
 from drgcn.data.assemble import DatasetInfo, as_array, as_features
-from drgcn.data.checks import checked_pairs
+from drgcn.data.checks import checked_pairs, identity_numbers
 from drgcn.data.features import Features
 from drgcn.data.splits import AnyLabels, Mask, labelled
 from drgcn.errors import InputError
@@ -34,6 +34,8 @@ class GraphView:
         graph: The number of the graph that each node belongs to.
         class_names: One name per class.
         info: Facts of loading, if :func:`drgcn.data.load` made the ``Data``.
+        identity: A number a node, equal for nodes that are the same thing and -1 where that is
+            not known; ``None`` where nothing is known.
     """
 
     x: Features
@@ -43,6 +45,7 @@ class GraphView:
     graph: npt.NDArray[np.int64]
     class_names: tuple[str, ...]
     info: DatasetInfo | None
+    identity: npt.NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, data: Data) -> GraphView:
@@ -63,7 +66,9 @@ class GraphView:
         if len(names) < classes:
             names = tuple(map(str, range(classes)))
         pairs = as_array(data.edge_index, "edge_index")
-        graph = getattr(data, "graph", None)
+        graph, identity = getattr(data, "graph", None), getattr(data, "identity", None)
+        if identity is not None:
+            identity = identity_numbers(as_array(identity, "identity"), nodes, "identity")
         return cls(
             x=x,
             pairs=checked_pairs(pairs, nodes, "edge_index"),
@@ -76,6 +81,7 @@ class GraphView:
             graph=np.zeros(nodes, np.int64) if graph is None else _per_node(graph, nodes),
             class_names=names,
             info=info,
+            identity=identity,
         )
 
     @property

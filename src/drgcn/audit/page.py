@@ -145,6 +145,17 @@ def _predictors(finding: Finding) -> str:
     return row_bars(names, [Bars(accuracy, "one")], "test accuracy %", labelled=True)
 
 
+def _lookup(finding: Finding) -> str:
+    """Scores of what stands in no table of results, orange, beside those that do."""
+    own = ("look-up", "the majority")
+    rows = [(name, 100 * score) for name, score in finding.rows if score is not None]
+    kinds = [_OWN if str(name).startswith(own) else "one" for name, _ in rows]
+    bars = Bars([score for _, score in rows], kinds)
+    return row_bars(
+        [name for name, _ in rows], [bars], f"test {finding.columns[1]} %", labelled=True
+    )
+
+
 def _column(finding: Finding, name: str) -> list[Any]:
     place = finding.columns.index(name)
     return [row[place] for row in finding.rows]
@@ -164,4 +175,5 @@ _DRAWN: dict[str, Callable[[Finding], str]] = {
     "label words among features": _label_words,
     "features that give the class away": _telling,
     "simple predictors": _predictors,
+    "the same thing in training": _lookup,
 }

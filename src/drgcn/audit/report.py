@@ -16,7 +16,9 @@ from drgcn.audit.finding import Finding, Severity
 from drgcn.audit.graph_view import GraphView, is_finite
 from drgcn.audit.hygiene import feature_findings, graph_findings, split_findings
 from drgcn.audit.leaks.findings import leak_findings
+from drgcn.audit.leaks.predictors import lookup_finding
 from drgcn.data.assemble import undirected
+from drgcn.data.catalog import remark_of
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,9 +37,13 @@ def audit(
     name: str | None = None,
     feature_names: Sequence[str | None] | None = None,
     class_names: Sequence[str] | None = None,
+    printed: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
     """Check graph, features, split, duplicates and label leaks of a dataset.
+
+    Where ``data.identity`` says which nodes are the same thing, the parts of the split are held
+    against each other by it.
 
     Args:
         data: One graph, or several as one (``data.graph``), with features dense or sparse. It is
@@ -46,6 +52,8 @@ def audit(
         name: Name for the report; else the dataset's own.
         feature_names: What each feature column means, such as a word; ``None`` where unknown.
         class_names: Names of the classes; else the dataset's own.
+        printed: Test scores that others print for this task, from 0 to 1 by the name of their
+            model, to stand beside a look-up table of training labels.
         progress: Called before each step with its name, its number from 0 on, and their number.
 
     Example:
@@ -68,6 +76,8 @@ def audit(
         "features": lambda: feature_findings(data),
         "split": lambda: split_findings(data),
     }
+    if view.identity is not None:
+        steps["identity"] = lambda: [lookup_finding(view, printed)]
     if is_finite(view.x):
         steps["duplicates"] = lambda: _duplicates(data, texts)
         steps["label leaks"] = lambda: leak_findings(data, texts, feature_names, class_names)
@@ -111,6 +121,8 @@ def _facts(view: GraphView, texts: Sequence[str] | None) -> dict[str, Any]:
             "features are": f"{view.info.feature_source}, normalize={view.info.normalize}",
             "content hash": view.info.content_hash,
         }
+        if remark := remark_of(view.info.name):
+            facts["remark"] = remark
     return facts
 
 

@@ -15,7 +15,6 @@ from drgcn.cli import (
     baselines,
     data,
     demo,
-    doctor,
     recommend,
     report,
     reproduce,
@@ -56,7 +55,7 @@ app.command("baselines")(baselines.baselines)
 app.command("stability")(stability.stability)
 app.command("audit")(audit.audit)
 app.command("refine")(audit.refine)
-app.command("doctor")(doctor.doctor)
+app.command("doctor")(demo.doctor)
 app.command("theory")(theory.theory)
 app.add_typer(data.app, name="data")
 app.add_typer(studies.app, name="studies")

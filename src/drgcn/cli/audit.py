@@ -28,6 +28,7 @@ from drgcn.cli.options import (
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
     from drgcn.audit.duplicates.features import Evidence as KindOfEvidence
@@ -57,6 +58,14 @@ def audit(
     text: TextFile = None,
     skip_kind: SkipKind = None,
     words: WordFile = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            help="What says which nodes are the same thing: a column or array of your own data, "
+            "or a file with a value a line, empty where it is not known.",
+            show_default="the dataset's own, if it has one",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="Write the findings as Markdown here.")
@@ -83,12 +92,14 @@ def audit(
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise InputError(f"Expected {name} to be a file in a folder that exists; got {path}.")
     use_threads(threads)
-    stored = StoredDataset(dataset, split, features, data_root, offline)
+    stored = StoredDataset(dataset, split, features, data_root, offline, identity)
     with progress_bar() as progress:
+        data = stored.load()
         report = run_audit(
-            stored.load(),
+            data,
             None if text is None else read_texts(text, skip_kind or []),
             feature_names=None if words is None else read_feature_names(words),
+            printed=printed_results(data) if "identity" in data else None,
             progress=progress,
         )
     if html is not None:
@@ -102,7 +113,8 @@ def audit(
             for finding in report.of(severity):
                 print(f"{severity:<8} {finding.name}: {finding.summary}")
         counts = ", ".join(f"{count} {severity}" for severity, count in report.counts.items())
-        print(f"\n{report.dataset}: {counts}")
+        remark = report.facts.get("remark")
+        print(f"\n{report.dataset}{f' ({remark})' if remark else ''}: {counts}")
     if report.worst == "serious":
         raise typer.Exit(1)
 
@@ -116,17 +128,28 @@ class StoredDataset:
     features: Path | None
     data_root: Path | None
     offline: bool
+    identity: str | None = None
 
     def load(self) -> Data:
         """Load the dataset, sparse and not normalised; own data needs no labels."""
-        from drgcn.data import load, names
+        from drgcn.data import describe, load, names
 
         options: dict[str, Any] = {}
         if self.features is not None:
             options["features"] = str(self.features)
+        listed = None if self.identity is None else Path(self.identity)
+        column = self.identity if listed is None or not listed.is_file() else None
         if self.name.lower().replace("_", "-") not in names() and Path(self.name).exists():
             options["require_labels"] = False
-        return load(
+            if column is not None:
+                options["identity"] = column
+        elif column is not None and column != (own := describe(self.name).identity):
+            known = f"{own}, or " if own else ""
+            raise InputError(
+                f"Expected --identity to be {known}a file with a value a line; found {column!r}, "
+                f"which {self.name} does not have."
+            )
+        data = load(
             self.name,
             self.data_root,
             split=self.split,
@@ -135,6 +158,35 @@ class StoredDataset:
             offline=self.offline,
             **options,
         )
+        if listed is not None and column is None:
+            data.identity = _read_identity(listed, data.num_nodes)
+        return data
+
+
+def _read_identity(path: Path, nodes: int) -> Tensor:
+    import numpy as np
+    import torch
+
+    from drgcn.data.checks import identity_numbers
+
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"Expected {path} to be a text file in UTF-8; it is not.") from None
+    return torch.from_numpy(identity_numbers(np.array(lines, dtype=np.str_), nodes, str(path)))
+
+
+def printed_results(data: Data) -> dict[str, float]:
+    """Return the paper's printed scores on a dataset, or on the one that it stands for."""
+    from drgcn.data import describe, names
+    from drgcn.studies.paper.page import printed_scores
+
+    name = data.dataset.name
+    task = (describe(name).stands_for or name) if name in names() else name
+    found = printed_scores(task, data.dataset.split)
+    return {
+        f"{row} (printed, {task})": round(number.mean / 100, 6) for row, number in found.items()
+    }
 
 
 def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:

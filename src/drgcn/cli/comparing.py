@@ -21,21 +21,39 @@ from rich.progress import (
 )
 from torch_geometric.data import Data
 
-from drgcn.errors import UndefinedStability
+from drgcn.data.catalog import remark_of
+from drgcn.errors import InputError, UndefinedStability
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
+from drgcn.stats import Summary
 from drgcn.studies.comparison import Comparison, Guess, k_words, summarize
 from drgcn.studies.experiment import Experiment, unusual
-from drgcn.studies.run import Outcome, run, usual_loss
+from drgcn.studies.run import Outcome, run, run_grid, usual_loss
 from drgcn.training import Progress as FitProgress
 from drgcn.training.objectives import is_share
 from drgcn.training.task import tested_labels
+
+_TWO_BUILDS = (
+    "Records of two builds, not compared: some rows were trained before this package, torch, PyG "
+    "or the machine changed. Give another --out to train all of them again."
+)
 
 
 def run_rows(
     experiments: Sequence[Experiment], data: Data, seeds: range, out: Path, device: torch.device
 ) -> list[Outcome]:
     """Runs one experiment after the other, all seeds of each at once."""
+    found = run_grids([[experiment] for experiment in experiments], data, seeds, out, device)
+    return [outcome for (outcome,) in found]
+
+
+def run_grids(
+    rows: Sequence[Sequence[Experiment]], data: Data, seeds: range, out: Path, device: torch.device
+) -> list[list[Outcome]]:
+    """Runs one row after the other, all settings and seeds of each at once.
+
+    An experiment by itself that cannot be trained is an error; of several the others go on.
+    """
     columns = (
         TextColumn("{task.description:>16}"),
         BarColumn(bar_width=16),
@@ -43,31 +61,30 @@ def run_rows(
         TextColumn("{task.fields[now]:<22}"),
         TimeRemainingColumn(elapsed_when_finished=True, compact=True),
     )
-    outcomes = []
+    found = []
     # On standard error, so that standard output holds nothing but the result.
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        for experiment in experiments:
-            task = bars.add_task(experiment.label, total=1, now="")
+        for row in rows:
+            task = bars.add_task(row[0].label, total=1, now="")
 
-            def show(now: FitProgress, task: Any = task, row: Experiment = experiment) -> None:
-                bars.update(
-                    task,
-                    completed=now.epochs_done,
-                    total=now.epochs_in_all,
-                    now=_words(now, row.metric),
-                )
+            def show(now: FitProgress, task: Any = task, row: Any = row) -> None:
+                words = _words(now, row[0].metric, "seeds" if len(row) == 1 else "networks")
+                bars.update(task, completed=now.epochs_done, total=now.epochs_in_all, now=words)
 
             try:
-                outcome = run(experiment, data, seeds, out, device=device, progress=show)
+                if len(row) == 1:
+                    outcomes = [run(row[0], data, seeds, out, device=device, progress=show)]
+                else:
+                    outcomes = run_grid(row, data, seeds, out, device=device, progress=show)
             except KeyboardInterrupt:
                 bars.stop()
                 print("interrupted; run the same command again to go on", file=sys.stderr)
                 raise typer.Exit(130) from None
-            outcomes.append(outcome)
+            found.append(outcomes)
             bars.update(task, completed=1, total=1)
-            if not outcome.trained:
+            if not any(outcome.trained or outcome.reason for outcome in outcomes):
                 bars.update(task, now="from records")
-    return outcomes
+    return found
 
 
 def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
@@ -78,24 +95,137 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
         print(json.dumps(report))
         return
     console = Console()
-    info, varied = data.dataset, report["variance_spread"] is not None
+    _print_head(console, data, report, guess, outcomes[0].experiment)
+    console.print(_table(report["rows"], guess).rich())
+    _print_verdict(console, report, guess)
+    for row in report["rows"]:
+        for path in row["records"]:
+            console.print(f"  {path}", style="dim", highlight=False, soft_wrap=True)
+
+
+def print_grid(
+    data: Data,
+    usual: Experiment,
+    settings: Sequence[dict[str, Any]],
+    rows: Sequence[Sequence[Outcome]],
+    *,
+    as_json: bool,
+) -> None:
+    """Prints every setting of every row, and judges the best of each row on validation.
+
+    Args:
+        data: The graph.
+        usual: The experiment whose settings were varied.
+        settings: The settings.
+        rows: Outcomes of each row, in the order of the settings.
+        as_json: Print one JSON object instead of tables.
+    """
+    guess = guess_of(data, usual.metric)
+    chosen = [best_on_validation(row, guess.higher_is_better) for row in rows]
+    if not any(chosen):
+        raise InputError(
+            f"Expected a setting that can be trained; found none. {rows[0][0].reason}"
+        )
+    report = comparison(data, [outcome for outcome in chosen if outcome], guess)
+    report["grid"] = [
+        _grid_line(outcome, own, guess) | {"chosen": outcome is best}
+        for row, best in zip(rows, chosen, strict=True)
+        for outcome, own in zip(row, settings, strict=True)
+    ]
+    winners = [line for line in report["grid"] if line["chosen"]]
+    for row, line in zip(report["rows"], winners, strict=True):
+        row["settings"] = line["settings"]
+    if as_json:
+        print(json.dumps(report))
+        return
+    console = Console()
+    _print_head(console, data, report, guess, usual)
+    console.print(_grid_table(report["grid"], guess).rich())
     console.print(
-        f"\n[bold]{info.name}[/bold], split {info.split}: {info.nodes:,} nodes, {info.edges:,} "
+        f"Chosen by the mean {guess.metric} on validation nodes, the first of equals. Test nodes "
+        f"had no say."
+    )
+    named = [row | {"row": f"{row['row']}, {_settings_words(row)}"} for row in report["rows"]]
+    console.print(_table(named, guess).rich())
+    _print_verdict(console, report, guess)
+    for line in report["grid"]:
+        if line["reason"]:
+            console.print(f"{line['row']}, {_settings_words(line)}: {line['reason']}")
+    folders = {Path(path).parent for line in report["grid"] for path in line["records"]}
+    for folder in sorted(folders):
+        console.print(f"  {folder}", style="dim", highlight=False, soft_wrap=True)
+
+
+def best_on_validation(outcomes: Sequence[Outcome], higher_is_better: bool) -> Outcome | None:
+    """Return the outcome with the best mean over validation nodes, the first of equals; none if
+    nothing could be trained."""
+    trained = [outcome for outcome in outcomes if not outcome.reason]
+
+    def worth(outcome: Outcome) -> float:
+        mean = Summary.of([result.val_accuracy for result in outcome.seeds.values()]).mean
+        return mean if higher_is_better else -mean
+
+    return max(trained, key=worth, default=None)
+
+
+def _grid_line(outcome: Outcome, settings: dict[str, Any], guess: Guess) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "row": outcome.experiment.label,
+        "reweight": outcome.experiment.reweight,
+        "settings": settings,
+    }
+    for name in ("val_accuracy", "test_accuracy"):
+        values = [guess.number(getattr(result, name)) for result in outcome.seeds.values()]
+        found = Summary.of(values)
+        line |= {f"{name}_mean": _finite(found.mean), f"{name}_std": _finite(found.std)}
+    return line | {
+        "seeds": len(outcome.seeds),
+        "reason": outcome.reason,
+        "records": [str(path) for path in outcome.paths],
+    }
+
+
+def _grid_table(lines: Sequence[dict[str, Any]], guess: Guess) -> Table:
+    names = list(lines[0]["settings"])
+    cells = []
+    for line in lines:
+        scores = []
+        for name in ("val_accuracy", "test_accuracy"):
+            mean, std = line[f"{name}_mean"], line[f"{name}_std"]
+            spread = "" if std is None else f" ± {std:.{guess.digits}f}"
+            scores.append("-" if mean is None else f"{mean:.{guess.digits}f}{spread}")
+        mark = "chosen" if line["chosen"] else ""
+        cells.append((line["row"], *map(str, line["settings"].values()), *scores, mark))
+    seeds = max(line["seeds"] for line in lines)
+    return Table(("", *names, f"validation {guess.unit}", f"test (n={seeds})", ""), cells)
+
+
+def _settings_words(line: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in line["settings"].items())
+
+
+def _print_head(
+    console: Console, data: Data, report: dict[str, Any], guess: Guess, usual: Experiment
+) -> None:
+    info, varied = data.dataset, report["variance_spread"] is not None
+    remark = remark_of(info.name)
+    console.print(
+        f"\n[bold]{info.name}[/bold]{f' ({remark})' if remark else ''}, split {info.split}: "
+        f"{info.nodes:,} nodes, {info.edges:,} "
         f"edges, {info.features:,} features, {info.classes} {_predicted(data)}; {info.train:,} / "
         f"{info.val:,} / {info.test:,} nodes to train, validate, test. Spread of feature "
         f"variances: {report['variance_spread'] if varied else 'none, all are constant'}; "
         f"{guess.words}."
     )
-    if settings := unusual(outcomes[0].experiment):
+    if settings := unusual(usual):
         console.print(f"Departing from the usual training: {settings}.")
-    console.print(_table(report["rows"], guess).rich())
+
+
+def _print_verdict(console: Console, report: dict[str, Any], guess: Guess) -> None:
     if report["verdict"]:
         console.print(report["verdict"])
     elif not report["learnt"]:
         console.print(f"Nothing was learnt: no row is better than a guess ({guess.words}).")
-    for row in report["rows"]:
-        for path in row["records"]:
-            console.print(f"  {path}", style="dim", highlight=False, soft_wrap=True)
 
 
 def guess_of(data: Data, metric: str | None) -> Guess:
@@ -107,11 +237,12 @@ def guess_of(data: Data, metric: str | None) -> Guess:
 def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[str, Any]:
     """Everything ``--json`` prints."""
     compared = Comparison({o.experiment.reweight: o.seeds for o in outcomes}, guess)
+    one_build = len(frozenset().union(*(outcome.builds for outcome in outcomes))) <= 1
     rows = []
     share = guess.number(0.01)  # of a summary in percent
     for outcome in outcomes:
         summary = summarize(outcome.seeds)
-        over_plain = compared.over_plain(outcome.experiment.reweight)
+        over_plain = compared.over_plain(outcome.experiment.reweight) if one_build else None
         rows.append(
             {
                 "row": outcome.experiment.label,
@@ -134,7 +265,7 @@ def comparison(data: Data, outcomes: Sequence[Outcome], guess: Guess) -> dict[st
         "learnt": compared.learnt,
         "variance_spread": _spread(data),
         "rows": rows,
-        "verdict": compared.verdict,
+        "verdict": compared.verdict if one_build or len(outcomes) == 1 else _TWO_BUILDS,
     }
 
 
@@ -144,14 +275,14 @@ def _predicted(data: Data) -> str:
     return "value to predict" if data.dataset.classes == 1 else "values to predict"
 
 
-def _words(now: FitProgress, metric: str | None) -> str:
-    """Loss and validation, and how many seeds train together where that is not all of them."""
+def _words(now: FitProgress, metric: str | None, noun: str) -> str:
+    """Loss and validation, and how many networks train together where that is not all of them."""
     percent = metric is None or is_share(metric)
     validation = f"{100 * now.val_accuracy:.1f} %" if percent else f"{now.val_accuracy:.4g}"
     words = f"loss {now.train_loss:.3f} val {validation}"
     if now.seeds_at_once >= now.seeds:
         return words
-    return f"{words}, {now.seeds_at_once} of {now.seeds} seeds at once"
+    return f"{words}, {now.seeds_at_once} of {now.seeds} {noun} at once"
 
 
 def _table(rows: Sequence[dict[str, Any]], guess: Guess) -> Table:

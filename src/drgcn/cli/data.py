@@ -56,6 +56,7 @@ def info(
     from rich.console import Console
 
     from drgcn.data import load, names
+    from drgcn.data.catalog import remark_of
     from drgcn.data.union import graph_sizes
     from drgcn.reporting.tables import Table
 
@@ -64,6 +65,8 @@ def info(
         own["require_labels"] = False  # looking needs no labels; training does
     data = load(dataset, data_root, split=split, offline=offline, **own)
     facts, graphs = data.dataset.to_dict(), graph_sizes(data)
+    if remark := remark_of(data.dataset.name):
+        facts["remark"] = remark
     if json:
         several = {"graphs": [asdict(graph) for graph in graphs]} if graphs else {}
         print(jsonlib.dumps(facts | several))

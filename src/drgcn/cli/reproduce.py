@@ -15,9 +15,11 @@ import typer
 
 from drgcn._format import duration, plural
 from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
+from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.studies.paper.table import PaperTable
+    from drgcn.studies.records import RunRecord
     from drgcn.studies.reproduce.jobs import JobReport, SuiteRecord
     from drgcn.studies.reproduce.plan import Request
     from drgcn.studies.reproduce.processes import ProcessRunner
@@ -27,8 +29,12 @@ if TYPE_CHECKING:
 
 def reproduce(
     tables: Annotated[
-        list[str], typer.Argument(help="Tables by name (see `drgcn studies list`), or `all`.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Tables by name (see `drgcn studies list`), or `all`.",
+            show_default="none, with --again",
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, help="How many seeds, from 0.", show_default="the table's own, 20"),
@@ -42,6 +48,13 @@ def reproduce(
     controls: Annotated[
         bool, typer.Option(help="Run the static and the constant gate beside every Dr cell.")
     ] = True,
+    again: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train whatever has a record in this folder, too; into another --out, where all "
+            "records are of one build then.",
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many jobs run at once.")] = 1,
     threads: Annotated[
         int | None,
@@ -69,6 +82,10 @@ def reproduce(
     on when the same command is given again, and several may run on one folder at once. A cell
     that fails is kept in failures/ with its traceback, and the rest goes on.
 
+    Records of two builds (source, torch, PyG, machine) are not compared with each other. To have
+    all of one build, train everything again into a new folder: drgcn reproduce all --again results
+    --out results-new
+
     Exit code: 0 if all is recorded, 1 if something failed or nothing can be run, 2 for a wrong
     argument, 130 after Ctrl-C.
 
@@ -78,7 +95,11 @@ def reproduce(
     try:
         from drgcn.studies.reproduce.plan import Request
 
-        request = Request.of(tables, seeds, only or [], controls)
+        if not tables and again is None:
+            raise InputError(
+                "Expected tables by name, or `all`; found none. See them: drgcn studies list"
+            )
+        request = Request.of(tables or [], seeds, only or [], controls, _records_of(again, out))
         where = device if ray_address else str(use_device(device))
         if dry_run:
             print_plan(request, _plan_status(request, out, data_root, offline=True))
@@ -102,6 +123,22 @@ def reproduce(
     if code == 130:
         print("interrupted; run the same command again to go on", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def _records_of(again: Path | None, out: Path) -> Sequence[RunRecord]:
+    from drgcn.studies.records import load_records
+
+    if again is None:
+        return ()
+    if again.resolve() == out.resolve():
+        raise InputError(
+            f"Expected --again to be another folder than --out, where nothing is trained twice; "
+            f"found {again} for both. Give another --out."
+        )
+    found = load_records(again)
+    if not found:
+        raise InputError(f"Expected --again to hold run records; {again} has none. Leave it out.")
+    return found
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ app = typer.Typer(
 
 Results = Annotated[
     Path | None,
-    typer.Option(help="Folder of records: counts the cells that have any, and all their seeds."),
+    typer.Option(
+        help="Folder of records: counts cells with all their seeds, and cells with none."
+    ),
 ]
 
-_HEADS = ("printed", "can\nbe run", "need\ndata", "on\nrecord", "all\nseeds")
+_HEADS = ("in\nprint", "can\nbe run", "need\ndata", "run\napart", "all\nseeds", "not\nrun")
 _TITLE = "what it shows"
 _LEAST = 14  # columns of a title that can be read
 _EDGES = 3  # columns that a further column takes beside its words
@@ -35,7 +37,12 @@ _EDGES = 3  # columns that a further column takes beside its words
 
 @app.command("list")
 def list_tables(results: Results = None, json: Json = False) -> None:
-    """List the tables: numbers printed, cells that can be run, and those on record."""
+    """List the tables: numbers printed, cells that can be run, and those on record.
+
+    Cells can be run by `drgcn reproduce`, need data that the user has to get first, or are run
+    apart, by `drgcn baselines`. With --results: how many of those that can be run have all seeds
+    on record, trained by one build, and how many were not run.
+    """
     from drgcn.studies.paper.page import paper_tables
     from drgcn.studies.paper.status import table_counts
 

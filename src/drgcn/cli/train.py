@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +34,7 @@ from drgcn.cli.options import (
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
+    import torch
     from torch_geometric.data import Data
 
     from drgcn.studies.experiment import Experiment
@@ -105,6 +108,13 @@ def train(
         list[str] | None,
         typer.Option("--set", help="Argument of the model's class, as in --set out_heads=8."),
     ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values of a setting, as in --grid lr=0.01,0.05 --grid dropout=0.3,0.5: all "
+            "combinations are trained, and the best on validation is chosen.",
+        ),
+    ] = None,
     normalize: Normalize = None,
     features: FeatureFile = None,
     device: Device = "auto",
@@ -122,11 +132,14 @@ def train(
     Settings that are not given are those the model was published with on this dataset, the scaling
     of features among them.
 
+    With --grid every row is trained with all settings, each with a record of its own, and
+    --compare judges the settings that are best on validation, row against row.
+
     Example: drgcn train cora --split full --compare
     """
-    from drgcn.cli.comparing import guess_of, print_comparison, run_rows
+    from drgcn.cli.comparing import guess_of, print_comparison, print_grid, run_grids, run_rows
     from drgcn.data import load
-    from drgcn.studies.experiment import usual_scaling
+    from drgcn.studies.experiment import usual_scaling, with_settings
 
     use_threads(threads)
     where = use_device(device)
@@ -156,9 +169,17 @@ def train(
     )
     experiments = options.experiments(data)
     options.expect_possible(data)
-    _try(experiments, data, options.settings)
-    outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
-    print_comparison(data, outcomes, as_json=json)
+    make = _try(experiments, data, options.settings)
+    if grid:
+        values = _read_grid(grid, experiments[0], make)
+        settings = options.settings_of(values)
+        rows = [[with_settings(row, own) for own in settings] for row in experiments]
+        _try([e for row in rows for e in row], data, options.settings)
+        found = run_grids(rows, data, range(seeds), use_folder(out), where)
+        print_grid(data, experiments[0], settings, found, as_json=json)
+    else:
+        outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
+        print_comparison(data, outcomes, as_json=json)
 
 
 @dataclass(frozen=True)
@@ -220,6 +241,14 @@ class TrainOptions:
             for gate in self.gates
         ]
 
+    def settings_of(self, grid: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+        """Return all combinations of the values of a grid."""
+        for name in grid.keys() & (self.changes.keys() | self.settings.keys()):
+            raise InputError(
+                f"Expected {name} in --grid or by its own option; found both. Leave one out."
+            )
+        return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
     def expect_possible(self, data: Data) -> None:
         """Refuse options that do not go with the model or the data."""
         samples = self.model in _SAMPLING
@@ -241,11 +270,49 @@ class TrainOptions:
             )
 
 
-def _try(experiments: list[Experiment], data: Data, settings: dict[str, Any]) -> None:
-    """Build every model and sample once: a wrong setting is found before any work is done."""
-    from drgcn.studies.run import build
+def _read_grid(words: list[str], usual: Experiment, make: type) -> dict[str, tuple[Any, ...]]:
+    """Read arguments ``name=a,b,c``: values of settings, of which all combinations are trained.
 
-    for experiment in experiments:
+    Args:
+        words: The arguments.
+        usual: The experiment whose settings are varied.
+        make: The model's class.
+    """
+    from drgcn.studies.experiment import read_values, tunable
+
+    kinds = tunable(usual, make)
+    found: dict[str, tuple[Any, ...]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not values:
+            raise InputError(f"Expected --grid name=a,b,c; found {word!r}.")
+        if name not in kinds:
+            raise InputError(
+                f"Expected a setting that can be varied for {usual.model} "
+                f"({', '.join(sorted(kinds))}); found {name!r} in --grid {word}."
+            )
+        if name in found:
+            raise InputError(
+                f"Expected every setting once in --grid; found {name} twice. Give all of its "
+                f"values in one, as in {name}=a,b,c."
+            )
+        found[name] = read_values(name, kinds[name], values, f"--grid {word}")
+    return found
+
+
+def _try(
+    experiments: Sequence[Experiment], data: Data, settings: dict[str, Any]
+) -> type[torch.nn.Module]:
+    """Build every model and sample once: a wrong setting is found before any work is done.
+
+    Returns:
+        The class of the models.
+    """
+    from drgcn.studies.run import build, pass_of
+
+    model = build(experiments[0], data)
+    for experiment in {pass_of(e).identity(""): e for e in experiments}.values():
         model = build(experiment, data)
         check_kinds(type(model), settings)
         try_a_step(model, data.num_features)
+    return type(model)

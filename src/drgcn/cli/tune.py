@@ -8,7 +8,8 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,20 @@ from drgcn.cli.options import (
 from drgcn.errors import InputError, how_to_install
 
 if TYPE_CHECKING:
+    import torch
+    from torch_geometric.data import Data
+
+    from drgcn.studies.experiment import Experiment
     from drgcn.studies.tuning.search import Search, SearchProgress
+    from drgcn.studies.tuning.space import SettingRange
+
+
+class Strategy(StrEnum):
+    """Way in which the trials of a search are chosen."""
+
+    random = "random"
+    halving = "halving"
+    tpe = "tpe"
 
 
 def tune(
@@ -47,6 +61,14 @@ def tune(
     ] = False,
     norm: Annotated[NormName, typer.Option(help="Norm in front of every layer.")] = NormName.none,
     split: Split = None,
+    strategy: Annotated[
+        Strategy,
+        typer.Option(
+            help="random: all trials drawn beforehand, those of one shape trained together; "
+            "halving: a third goes on to three times the epochs, and so on; tpe: one after the "
+            "other, from what those before have shown (needs optuna)."
+        ),
+    ] = Strategy.random,
     trials: Annotated[int, typer.Option(min=1, help="Trials, of each row.")] = 30,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of every trial, from 0.")] = 4,
     fresh_seeds: Annotated[
@@ -91,60 +113,143 @@ def tune(
 
     Example: drgcn tune cora --split full --compare
     """
-    if importlib.util.find_spec("optuna") is None:
-        raise InputError(
-            f"Expected the package optuna to search with; found none. {how_to_install('tune')}"
-        )
-    from drgcn.cli.comparing import run_rows
+    options = TuneOptions(
+        model=model,
+        gates=(Gate.none, reweight) if compare else (reweight,),
+        norm=norm,
+        strategy=strategy,
+        epochs=epochs,
+        space=tuple(space or ()),
+        trials=trials,
+        seeds=seeds,
+        fresh_seeds=fresh_seeds,
+        seed=seed,
+        timeout=timeout,
+    )
+    options.expect_possible()
     from drgcn.data import load
-    from drgcn.studies.experiment import recipe, usual_scaling
-    from drgcn.studies.run import build
-    from drgcn.studies.tuning.report import tuning_report, tuning_words, write_report
-    from drgcn.studies.tuning.search import Search, corners, folder_lock
-    from drgcn.studies.tuning.space import default_space, read_space
+    from drgcn.studies.experiment import usual_scaling
+    from drgcn.studies.tuning.report import tuning_words
 
-    if compare and reweight is Gate.none:
-        raise InputError("Expected a gate to compare with none; found --reweight none --compare.")
     use_threads(threads)
     where = use_device(device)
-    options: dict[str, Any] = {} if features is None else {"features": str(features)}
+    given: dict[str, Any] = {} if features is None else {"features": str(features)}
     normalize = normalize or usual_scaling(dataset, model)
-    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
-    given: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    given["norm"] = None if norm is NormName.none else norm.value
-    usual = recipe(data.dataset.name, data.dataset.split, model, **given)
-    gates = [None, reweight.value] if compare else [reweight.value]
-    rows = [replace(usual, reweight=None if gate == "none" else gate) for gate in gates]
-    make = type(build(usual, data))
-    ranges = read_space(space, usual, make) if space else default_space(usual)
-    for row in rows:
-        for experiment in (row, *corners(row, ranges)):
-            # What the model does not take is found before any work is done.
-            try_a_step(build(experiment, data), data.num_features)
+    data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **given)
+    rows = options.rows(data)
+    ranges = options.ranges(rows, data)
     folder = use_folder(out or Path("tuning") / _slug(data.dataset, rows[-1].label, compare))
+    report, path = _search_and_test(options, rows, ranges, data, folder, where)
+    print(jsonlib.dumps(report) if json else f"{tuning_words(report)}\n\n{path}")
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """Options that decide what is searched, and for how long."""
+
+    model: str
+    gates: tuple[Gate, ...]
+    norm: NormName
+    strategy: Strategy
+    epochs: int | None
+    space: tuple[str, ...]
+    trials: int
+    seeds: int
+    fresh_seeds: int
+    seed: int
+    timeout: float | None
+
+    def expect_possible(self) -> None:
+        """Refuse options that do not go together, or that lack a package."""
+        if self.strategy is Strategy.tpe and importlib.util.find_spec("optuna") is None:
+            raise InputError(
+                f"Expected the package optuna for --strategy tpe; found none. Use --strategy "
+                f"random. {how_to_install('tune')}"
+            )
+        if self.gates == (Gate.none, Gate.none):
+            raise InputError(
+                "Expected a gate to compare with none; found --reweight none --compare."
+            )
+        if self.strategy is Strategy.halving and self.timeout is not None:
+            raise InputError(
+                "Expected --timeout with random or tpe; found it with halving, whose budget is "
+                "fixed before it begins. Choose fewer --trials or --epochs instead."
+            )
+
+    def rows(self, data: Data) -> list[Experiment]:
+        """Return the untuned experiment of each gate."""
+        from drgcn.studies.experiment import recipe
+
+        given: dict[str, Any] = {} if self.epochs is None else {"epochs": self.epochs}
+        given["norm"] = None if self.norm is NormName.none else self.norm.value
+        usual = recipe(data.dataset.name, data.dataset.split, self.model, **given)
+        return [
+            replace(usual, reweight=None if gate is Gate.none else gate.value)
+            for gate in self.gates
+        ]
+
+    def ranges(self, rows: Sequence[Experiment], data: Data) -> tuple[SettingRange, ...]:
+        """Return the space, in which every row can be built and searched."""
+        from drgcn.studies.run import build
+        from drgcn.studies.tuning.search import corners, rungs_of, settings_inside
+        from drgcn.studies.tuning.space import default_space, draw_settings, read_space
+
+        make = type(build(rows[0], data))
+        found = read_space(self.space, rows[0], make) if self.space else default_space(rows[0])
+        for row in rows:
+            for experiment in (row, *corners(row, found)):
+                # What the model does not take is found before any work is done.
+                try_a_step(build(experiment, data), data.num_features)
+        drawn = draw_settings(found, self.trials, self.seed, settings_inside(rows[0], found))
+        rungs_of(self.strategy.value, len(drawn), rows[0].epochs)  # refuses too few of either
+        return found
+
+
+def _search_and_test(
+    options: TuneOptions,
+    rows: Sequence[Experiment],
+    ranges: Sequence[SettingRange],
+    data: Data,
+    folder: Path,
+    device: torch.device,
+) -> tuple[dict[str, Any], Path]:
+    """Search for every row, test what was found on fresh seeds, and write the report."""
+    from drgcn.cli.comparing import run_rows
+    from drgcn.studies.tuning.report import tuning_report, write_report
+    from drgcn.studies.tuning.search import Search, folder_lock
+
+    seeds, fresh_seeds = options.seeds, options.fresh_seeds
     with folder_lock(folder):
         searches = [
-            Search(row, data, ranges, folder, seeds=range(seeds), seed=seed, device=where)
+            Search(
+                row,
+                data,
+                ranges,
+                folder,
+                seeds=range(seeds),
+                seed=options.seed,
+                strategy=options.strategy.value,
+                device=device,
+            )
             for row in rows
         ]
-        done = _run_searches(searches, trials, timeout)
+        done = _run_searches(searches, options.trials, options.timeout)
         pairs = [(search.experiment, search.chosen(done)) for search in searches]
         fresh = range(seeds, seeds + fresh_seeds)
         outcomes = run_rows(
-            [e for pair in pairs for e in pair], data, fresh, folder / "fresh", where
+            [e for pair in pairs for e in pair], data, fresh, folder / "fresh", device
         )
         report = tuning_report(
             searches,
             list(zip(outcomes[::2], outcomes[1::2], strict=True)),
             data.dataset,
             trials=done,
-            trials_asked=trials,
-            timeout=timeout,
-            device=where,
+            trials_asked=options.trials,
+            timeout=options.timeout,
+            device=device,
             out=folder,
         )
-        path = write_report(report, folder)
-    print(jsonlib.dumps(report) if json else f"{tuning_words(report)}\n\n{path}")
+        return report, write_report(report, folder)
 
 
 def _slug(info: Any, label: str, compare: bool) -> str:
@@ -153,7 +258,7 @@ def _slug(info: Any, label: str, compare: bool) -> str:
 
 
 def _run_searches(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
-    """Run searches with one bar for all their trials, or a line per trial if nobody watches."""
+    """Run searches with one bar for all, or a line after every pass if nobody watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -167,16 +272,21 @@ def _run_searches(searches: Sequence[Search], trials: int, timeout: float | None
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        already = sum(len(search.trials) for search in searches)
-        task = bar.add_task("searching", total=trials * len(searches), completed=already, now="")
+        task = bar.add_task("searching", now="")
         started = time.perf_counter()
 
         def show(now: SearchProgress) -> None:
             best = "" if now.best is None else f", best on validation {100 * now.best:.2f} %"
-            words = f"trial {min(now.done + (not now.finished), now.in_all)} of {now.in_all}{best}"
-            bar.update(task, description=now.row, completed=now.done + now.share, now=words)
+            words = f"{now.done} of {now.in_all} runs{best}"
+            bar.update(
+                task,
+                description=now.row,
+                total=now.in_all,
+                completed=now.done + now.share,
+                now=words,
+            )
             if now.finished and not console.is_terminal:
-                each = (time.perf_counter() - started) / (now.done - already)
+                each = (time.perf_counter() - started) / now.trained
                 left = duration(each * (now.in_all - now.done))
                 print(f"{now.row}: {words}, about {left} left", file=sys.stderr, flush=True)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from drgcn.data.assemble import DatasetInfo
     from drgcn.data.downloader import download, verify
     from drgcn.data.loader import load
+    from drgcn.data.splits import random_splits
     from drgcn.data.union import unite
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "download",
     "load",
     "names",
+    "random_splits",
     "unite",
     "verify",
 ]
@@ -32,6 +34,7 @@ _HOMES = {
     "DatasetInfo": "drgcn.data.assemble",
     "download": "drgcn.data.downloader",
     "load": "drgcn.data.loader",
+    "random_splits": "drgcn.data.splits",
     "unite": "drgcn.data.union",
     "verify": "drgcn.data.downloader",
 }

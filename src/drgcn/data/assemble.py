@@ -58,6 +58,7 @@ class RawGraph:
         graph_names: Names of these graphs.
         weight: Weight of each listed edge, the same wherever an edge is listed; ``None`` for ones.
         measured: Whether ``y`` holds measurements ``[nodes, values]``, NaN where they are unknown.
+        identity: A number a node, equal for nodes that are the same thing; -1 where not known.
     """
 
     x: Features
@@ -72,6 +73,7 @@ class RawGraph:
     graph_names: tuple[str, ...] = ()
     weight: npt.NDArray[np.float32] | None = None
     measured: bool = False
+    identity: npt.NDArray[np.int64] | None = None
 
 
 def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **about: Any) -> Data:
@@ -133,6 +135,8 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     if raw.graph is not None:
         data.graph = torch.from_numpy(raw.graph)
         data.graph_names = list(raw.graph_names)
+    if raw.identity is not None:
+        data.identity = torch.from_numpy(raw.identity)
     return data
 
 

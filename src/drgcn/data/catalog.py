@@ -18,6 +18,7 @@ Family = Literal[
     "heterophilous",
     "twitch",
     "ppi",
+    "ppi-rebuilt",
     "reddit",
     "table",
     "planted",
@@ -48,12 +49,15 @@ class Description:
         normalize: Normalisation of the features unless the caller names another.
         licence: The licence, in the publisher's words where there are any.
         citation: The paper to cite.
-        home: The publisher's page of the files.
+        home: The publisher's page of the files; empty where nobody publishes them.
         files: The files it is read from; none for sets that are generated.
         other_files: The files of another published layout, which can be used instead.
         other_home: The page of that layout.
         options: Keywords that ``load`` takes for this set alone.
         per_class: Training and validation nodes per class in the split ``random``.
+        identity: Meaning of ``data.identity``, which is equal for nodes that are the same thing.
+        stands_for: The published set whose task it has, where its results are not comparable.
+        remark: Words that stand beside its name in every table of results.
     """
 
     name: str
@@ -69,6 +73,9 @@ class Description:
     other_home: str = ""
     options: tuple[str, ...] = ()
     per_class: tuple[int, int] | None = None
+    identity: str = ""
+    stands_for: str = ""
+    remark: str = ""
 
     @property
     def default_split(self) -> str:
@@ -96,6 +103,11 @@ def describe(name: str) -> Description:
         f"there is no dataset {name!r}: {hint}known are {', '.join(_CATALOG)}; your own data is "
         "given as the path of a folder, an .npz or a .pt file"
     )
+
+
+def remark_of(name: str) -> str:
+    """Return the words that stand beside a dataset's name in tables; mostly none."""
+    return _CATALOG[name].remark if name in _CATALOG else ""
 
 
 def _files(folder: str, names: list[str], base: str | None = None) -> tuple[PublishedFile, ...]:
@@ -229,6 +241,25 @@ def _ppi_set() -> Description:
     )
 
 
+def _rebuilt_ppi_set() -> Description:
+    """PPI with labels that are not the published ones."""
+    published = _ppi_set()
+    return Description(
+        name="ppi-rebuilt",
+        title="PPI with rebuilt labels; no number on it compares with PPI's",
+        family="ppi-rebuilt",
+        splits=("published", "disjoint"),
+        normalize=published.normalize,
+        licence="not stated for most of its sources (docs/data.md)",
+        citation=published.citation,
+        home="",
+        files=_files("ppi-rebuilt", ["ppi_rebuilt.npz"]),
+        identity="entrez",
+        stands_for=published.name,
+        remark="rebuilt labels, not comparable",
+    )
+
+
 def _reddit_set() -> Description:
     """Reddit, in two layouts."""
     saint = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
@@ -348,6 +379,7 @@ bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5  graphs/chamele
 a6c9ae8ae86730096fa76ea560970a72d041dee2d7cc2f1cb11fd8757c2764db  graphs/coauthor_cs.npz
 f06370ffb3116c5de8b7a600005400b2293c025e0ce2f6916d8201a825505ac7  graphs/squirrel_filtered.npz
 dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667  graphs/tolokers.npz
+959268fe53027396a0900216a9e15bfd3cd0282684f67db35e1e468a33e1b688  ppi-rebuilt/ppi_rebuilt.npz
 54feaf3e3e70a485fe07f8611e4d2677841b97f77b8358204bcf4a48cc884d86  twitch/DE_edges.csv
 7b39c42570f05cd46017c765df8d8a1bc03f19787c3eb0f9684f50a52476ae3a  twitch/DE_features.json
 2188f58a093bb9db363d3eaf7c3a52c2adc8ff6b23cbcb4f53875f87061c0321  twitch/DE_target.csv
@@ -404,6 +436,7 @@ _CATALOG: Final[Mapping[str, Description]] = MappingProxyType(
             ),
             _twitch_set(),
             _ppi_set(),
+            _rebuilt_ppi_set(),
             _reddit_set(),
             _table_set(
                 "digits", "Digits, 8x8 images joined to their nearest neighbours", (20, 30)

@@ -23,6 +23,25 @@ _WHOLE: Final = re.compile(r"^(-?\d+)\.0*$")
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Names of columns or arrays of a user's own data that have a meaning of their own.
+
+    Attributes:
+        target: Measured values to predict.
+        identity: What says which thing a node is.
+    """
+
+    target: str | None = None
+    identity: str | None = None
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Meaning and name of those that are given."""
+        pairs = (("identity", self.identity), ("target", self.target))
+        return tuple((meaning, name) for meaning, name in pairs if name is not None)
+
+
+@dataclass(frozen=True)
 class Parts:
     """A graph as found in a file, not checked yet.
 
@@ -39,6 +58,7 @@ class Parts:
         weight: Weight of each listed edge; ``None`` where edges have none.
         measured: Whether ``y`` holds measurements ``[nodes, values]``, NaN where they are unknown.
         edge_source: The file of the edges, if it is another.
+        identity: For each node a number or word, equal for nodes that are the same thing.
     """
 
     source: str
@@ -53,6 +73,7 @@ class Parts:
     weight: npt.NDArray[Any] | None = None
     measured: bool = False
     edge_source: str | None = None
+    identity: npt.NDArray[Any] | None = None
 
     def node(self, index: int) -> str:
         """Name a node for a message."""
@@ -101,6 +122,9 @@ def checked(
         graph_names=parts.graph_names,
         weight=_checked_weight(parts, pairs),
         measured=parts.measured,
+        identity=None
+        if parts.identity is None
+        else identity_numbers(parts.identity, nodes, parts.source),
     )
     if not parts.measured:
         warn_of_unseen_classes(raw, parts.source, stacklevel=4)
@@ -126,6 +150,36 @@ def with_values(parts: Parts, values: npt.NDArray[Any], target: str) -> Parts:
         )
     names = (target,) if y.shape[1] == 1 else tuple(f"{target} {i}" for i in range(y.shape[1]))
     return replace(parts, y=y, class_names=names, measured=True)
+
+
+def identity_numbers(values: npt.NDArray[Any], nodes: int, source: str) -> npt.NDArray[np.int64]:
+    """Return a number a node, equal for nodes that are the same thing, -1 where not known.
+
+    Args:
+        values: Whole numbers, -1 where not known, or words, empty where not known.
+        nodes: Number of nodes.
+        source: The file, for messages.
+    """
+    if values.shape != (nodes,) or values.dtype.kind not in "iuUS":
+        raise InputError(
+            f"{source}: expected a whole number or a word for each of the {nodes} nodes, which "
+            f"says what thing it is; found {values.dtype} of shape {values.shape}. Give one a "
+            "node, -1 or nothing where it is not known."
+        )
+    if values.dtype.kind == "i":
+        return values.astype(np.int64)
+    words, numbers = np.unique(values, return_inverse=True)
+    if values.dtype.kind in "US":
+        words, again = np.unique(np.char.strip(words.astype(np.str_)), return_inverse=True)
+        numbers = again[numbers]
+        lacking = [word for word in words.tolist() if word.lower() in _UNKNOWN]
+        if lacking:
+            raise InputError(
+                f"{source}: expected nothing where it is not known what thing a node is; found "
+                f"{lacking[0]!r}, which would be a thing of its own. Leave it empty."
+            )
+        numbers = np.where((words == "")[numbers], -1, numbers)
+    return numbers.astype(np.int64)
 
 
 def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:

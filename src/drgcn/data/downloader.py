@@ -144,10 +144,11 @@ def _fetch(
         listed = ", ".join(file.path for file in (wanted if offline else by_hand))
         reason = "and the network is not to be used" if offline else "and have no direct link"
         home, instead = _homes(description, wanted)
+        source = f"fetch them from {home} and" if home else "nobody publishes them (docs/data.md):"
         absent = "" if root.is_dir() else f"{_no_root(root)} "
         raise MissingDataError(
             f"{absent}{description.name} needs files that are not under {root} {reason}: "
-            f"{listed}; fetch them from {home} and put them at these paths{instead}"
+            f"{listed}; {source} put them at these paths{instead}"
         )
     for file, url in links.items():
         _retrieve(file, str(url), root)

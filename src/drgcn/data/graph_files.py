@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from scipy import sparse
 
 from drgcn.data.assemble import DatasetInfo, RawGraph, as_array, as_features
 from drgcn.data.checks import (
+    Columns,
     Parts,
     checked,
     from_numbers,
@@ -33,6 +35,7 @@ _TENSORS: Final = ("edge_index", "edge_weight", "edge_attr", "y", *(f"{p}_mask" 
 _KNOWN: Final = (*_TENSORS, "x", "x_data", "x_indices", "x_indptr", "x_shape", "split", "graph")
 # Names that others give to the labels.
 _LABELS: Final = ("label", "labels", "class", "classes", "target", "targets")
+_NO_COLUMNS: Final = Columns()
 
 
 def read(request: Request) -> RawGraph:
@@ -49,7 +52,7 @@ def read(request: Request) -> RawGraph:
     )
 
 
-def read_npz(path: Path, target: str | None = None) -> Parts:
+def read_npz(path: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     """Read a graph from an ``.npz`` file in any of the three layouts.
 
     * own: ``x`` (or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``), ``edge_index``, and
@@ -60,10 +63,12 @@ def read_npz(path: Path, target: str | None = None) -> Parts:
     * heterophilous: ``node_features``, ``node_labels``, ``edges`` and ``train_masks``,
       ``val_masks``, ``test_masks`` with one row per split.
 
-    The array ``target`` holds measured values to predict, NaN where unknown.
+    The array ``columns.target`` holds measured values to predict, NaN where unknown, and
+    ``columns.identity`` what thing each node is.
     """
     arrays = dict(read_arrays(path, objects=True))
-    values = None if target is None else _taken(arrays, target, str(path))
+    identity = _identity(arrays, columns, str(path))
+    values = None if columns.target is None else _taken(arrays, columns.target, str(path))
     if "adj_data" in arrays or "adj_matrix" in arrays:
         found = _gnn_benchmark_layout(arrays, str(path))
     elif "node_features" in arrays:
@@ -76,7 +81,23 @@ def read_npz(path: Path, target: str | None = None) -> Parts:
             f"split or train_mask, val_mask, test_mask; found {', '.join(arrays) or 'none'}. "
             "Rename them."
         )
-    return found if values is None else with_values(found, values, str(target))
+    found = replace(found, identity=identity)
+    return found if values is None else with_values(found, values, str(columns.target))
+
+
+def _identity(arrays: dict[str, Any], columns: Columns, source: str) -> Any:
+    """Take what says which thing a node is out of the arrays; ``None`` if it has no name."""
+    name = columns.identity
+    if name is None:
+        return None
+    taken = (*_KNOWN, *_LABELS, "node_label", "node_labels", columns.target)
+    if name not in arrays or name in taken:
+        found = ", ".join(key for key in arrays if key not in taken)
+        raise InputError(
+            f"{source}: expected an array {name!r} that says what thing a node is; found "
+            f"{found or 'none that could'}. Name one of them."
+        )
+    return arrays.pop(name)
 
 
 def _taken(arrays: dict[str, Any], target: str, source: str) -> Any:
@@ -249,19 +270,24 @@ def _needed(arrays: Arrays, key: str, source: str) -> npt.NDArray[Any]:
     return arrays[key]
 
 
-def read_saved(path: Path, target: str | None = None) -> Parts:
+def read_saved(path: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     """Read a graph from ``torch.save(data, path)`` or ``torch.save(data.to_dict(), path)``, or
     from the ``processed/data.pt`` of a PyG dataset of one graph.
 
     Masks of shape ``[nodes, splits]``, as PyG stores several splits, are named ``0``, ``1``, ...
-    A union of graphs that this package made stays one. The tensor ``target`` holds measured
-    values to predict, NaN where unknown.
+    A union of graphs that this package made stays one. The tensor ``columns.target`` holds
+    measured values to predict, NaN where unknown, ``columns.identity`` what thing each node is.
     """
     stored = dict(_load_saved(path))
-    if target is None:
-        return _saved_layout(stored, str(path))
-    values = as_array(_taken(stored, target, str(path)), str(path))
-    return with_values(_saved_layout(stored, str(path)), values, target)
+    source, target = str(path), columns.target
+    if isinstance(stored.get("dataset"), DatasetInfo) and columns.identity is None:
+        things = stored.pop("identity", None)
+    else:
+        things = _identity(stored, columns, source)
+    identity = None if things is None else as_array(things, source)
+    values = None if target is None else as_array(_taken(stored, target, source), source)
+    found = replace(_saved_layout(stored, source), identity=identity)
+    return found if values is None else with_values(found, values, str(target))
 
 
 def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from drgcn.data.assemble import RawGraph, assemble
 from drgcn.data.catalog import Family, describe, names
-from drgcn.data.checks import Parts, checked
+from drgcn.data.checks import Columns, Parts, checked
 from drgcn.data.downloader import Request, data_root
 from drgcn.data.features import NORMALIZATIONS
 from drgcn.data.graph_files import read_npz, read_saved
@@ -31,6 +31,7 @@ _READERS: Final[Mapping[Family, str]] = {
     "heterophilous": "graph_files",
     "twitch": "twitch",
     "ppi": "ppi",
+    "ppi-rebuilt": "ppi",
     "reddit": "reddit",
     "table": "small",
     "planted": "small",
@@ -53,7 +54,8 @@ def load(
 
     The graph is undirected (both directions, sorted), without loops and repeated edges. ``y``
     is -1 where a label is unknown; where a node has several labels (``ppi``), it is a matrix of
-    zeros and ones. ``data.dataset`` is a :class:`drgcn.data.DatasetInfo` that
+    zeros and ones. ``identity``, where it is known, is equal for nodes that are the same thing and
+    -1 where that is not known. ``data.dataset`` is a :class:`drgcn.data.DatasetInfo` that
     says what was loaded and what was done to it.
 
     Args:
@@ -71,7 +73,8 @@ def load(
             (twitch), ``k`` (digits, breast-cancer, wine), ``counts`` (reddit, reddit-like:
             ``"auto"``, ``"log"`` or ``"raw"``), ``scale`` and ``seed`` (reddit-like), the
             parameters of :func:`drgcn.data.small.make_planted`, ``require_labels`` and ``target``
-            (own data: the column or array of measured values to predict, a regression).
+            (own data: the column or array of measured values to predict, a regression), and
+            ``identity`` (own data: the column or array that says which thing a node is).
 
     Example:
         >>> data = load("wine", k=5, normalize="standard")
@@ -90,16 +93,16 @@ def load(
         )
     path = _own_path(name)
     if path is not None:
-        _check_options(path.name, options, ("require_labels", "target"))
-        target = options.pop("target", None)
-        raw = checked(_read_own(path, target), split, split_seed, **options)
+        _check_options(path.name, options, ("require_labels", "target", "identity"))
+        columns = Columns(options.pop("target", None), options.pop("identity", None))
+        raw = checked(_read_own(path, columns), split, split_seed, **options)
         return assemble(
             raw,
             name=path.stem,
             normalize=normalize or "none",
             as_sparse=sparse,
             home=str(path),
-            options=() if target is None else (("target", target),),
+            options=columns.named,
         )
 
     entry = describe(str(name))
@@ -141,15 +144,15 @@ def _own_path(name: str | PathLike[str]) -> Path | None:
     return None if name.lower().replace("_", "-") in names() or not path.exists() else path
 
 
-def _read_own(path: Path, target: str | None) -> Parts:
+def _read_own(path: Path, columns: Columns) -> Parts:
     if not path.exists():
         raise InputError(f"{path} does not exist: check the path")
     if path.is_dir():
-        return read_folder(path, target)
+        return read_folder(path, columns)
     if path.suffix == ".npz":
-        return read_npz(path, target)
+        return read_npz(path, columns)
     if path.suffix == ".pt":
-        return read_saved(path, target)
+        return read_saved(path, columns)
     raise InputError(
         f"{path} is no folder with nodes and edges tables, no .npz and no .pt file: own data is "
         "given in one of these forms"

@@ -1,7 +1,11 @@
-"""PPI: protein interactions in 24 tissues with one feature space and 121 labels a protein."""
+"""PPI: protein interactions in 24 tissues with one feature space and 121 labels a protein.
+
+Three layouts: GraphSAGE's files, PyG's, and one file with rebuilt labels.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,11 +16,11 @@ from scipy.sparse import csgraph
 
 from drgcn.data.assemble import RawGraph
 from drgcn.data.catalog import Description, PublishedFile
-from drgcn.data.checks import from_matrix
+from drgcn.data.checks import checked_pairs, from_matrix, identity_numbers
 from drgcn.data.downloader import Request
-from drgcn.data.features import read_matrix
-from drgcn.data.readers import read_array, read_json
-from drgcn.data.splits import MultiLabels
+from drgcn.data.features import numeric_matrix, read_matrix
+from drgcn.data.readers import read_array, read_arrays, read_json
+from drgcn.data.splits import MultiLabels, sixty_by_identity
 from drgcn.data.union import Piece, cut, join
 from drgcn.errors import InputError
 
@@ -28,6 +32,8 @@ _LABELS: Final = 121
 _GRAPHS: Final = {"train": 20, "val": 2, "test": 2}
 # Parts as PyG's files name them.
 _RAW_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
+# Seed of the split by proteins: there is one such split.
+_DISJOINT_SEED: Final = 0
 
 
 def read(request: Request) -> RawGraph:
@@ -35,6 +41,8 @@ def read(request: Request) -> RawGraph:
 
     ``data.graph`` is the number of each node's graph, in the manner of PyG's ``batch``.
     """
+    if request.entry.family == "ppi-rebuilt":
+        return _read_rebuilt(request)
     _require_features(request.entry, request.root)
     request.fetch_missing()
     folder = request.root / "ppi"
@@ -55,6 +63,53 @@ def read(request: Request) -> RawGraph:
                 f"{part} files hold {columns} and {labels}: fetch them again"
             )
     return join(parts, split="published")
+
+
+def _read_rebuilt(request: Request) -> RawGraph:
+    """Read the 24 graphs with rebuilt labels, split by graphs or by proteins.
+
+    ``data.identity`` is the Entrez number of each node's protein, which is in many graphs. In the
+    split ``disjoint`` all nodes of a protein are in one part, and every part has nodes in every
+    graph.
+    """
+    request.fetch_missing()
+    path = request.root / request.entry.files[0].path
+    arrays = read_arrays(path)
+    needed = ("edges", "graph_id", "entrez", "features", "labels_approx", "label_go")
+    missing = [name for name in needed if name not in arrays]
+    if missing:
+        raise InputError(
+            f"{path}: expected the arrays {', '.join(needed)}; found no {', '.join(missing)}. "
+            "Put the whole file there (docs/data.md)."
+        )
+    x = numeric_matrix(arrays["features"], str(path))
+    nodes = len(x)
+    y, _ = from_matrix(arrays["labels_approx"], nodes, f"{path}, labels_approx")
+    names = arrays["label_go"]
+    graph, graphs = arrays["graph_id"], sum(_GRAPHS.values())
+    if (x.shape[1], y.shape[1], names.shape) != (_FEATURES, _LABELS, (_LABELS,)) or not (
+        graph.shape == (nodes,) and np.array_equal(np.unique(graph), np.arange(1, graphs + 1))
+    ):
+        raise InputError(
+            f"{path}: expected {_FEATURES} features, {_LABELS} labels with names, and a graph "
+            f"from 1 to {graphs} for each node; found features {x.shape}, labels {y.shape}, "
+            f"{len(names)} names and {len(np.unique(graph))} graphs. Put the whole file there "
+            "(docs/data.md)."
+        )
+    pairs = checked_pairs(arrays["edges"].T, nodes, f"{path}, edges")
+    pieces = iter(cut(x, y, pairs, graph, path))
+    parts = {part: [next(pieces) for _ in range(count)] for part, count in _GRAPHS.items()}
+    raw = join(parts, split="published", class_names=tuple(map(str, names)))
+    protein = identity_numbers(arrays["entrez"], nodes, f"{path}, entrez")
+    protein = protein[np.argsort(graph, kind="stable")]
+    if request.split == "disjoint":
+        raw = replace(
+            raw,
+            masks=sixty_by_identity(protein, _DISJOINT_SEED),
+            split="disjoint",
+            graph_names=tuple(f"tissue-{number}" for number in range(graphs)),
+        )
+    return replace(raw, identity=protein)
 
 
 def _require_features(entry: Description, root: Path) -> None:

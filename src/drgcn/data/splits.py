@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from drgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 # One class number per node, -1 where there is none.
 Labels = npt.NDArray[np.int64]
@@ -82,6 +85,12 @@ def sixty(y: AnyLabels, seed: int) -> Masks:
     return from_indices(len(y), train.tolist(), val.tolist(), test.tolist())
 
 
+def sixty_by_identity(identity: npt.NDArray[np.int64], seed: int) -> Masks:
+    """Draw things as :func:`sixty` draws nodes: all nodes of a thing are in one part."""
+    things, thing = np.unique(identity, return_inverse=True)
+    return Masks(*(mask[thing] for mask in sixty(np.zeros(len(things), np.int64), seed)))
+
+
 def draw(split: str, y: AnyLabels, seed: int, counts: tuple[int, int] | None = None) -> Masks:
     """Draw the seeded split of that name; ``counts`` are the nodes per class of ``random``.
 
@@ -91,3 +100,40 @@ def draw(split: str, y: AnyLabels, seed: int, counts: tuple[int, int] | None = N
     if split == "random":
         return per_class(y, *(counts or (20, 30)), seed)
     return sixty(y, seed)
+
+
+def random_splits(
+    data: Data, seeds: Iterable[int], *, counts: tuple[int, int] | None = (20, 30)
+) -> Data:
+    """Return a graph with one random split for each seed, as columns of its masks.
+
+    ``fit(..., grid={"split": range(10)})`` trains on ten of them side by side.
+
+    Args:
+        data: A graph with ``y``; masks that it has are replaced in the copy.
+        seeds: One split is drawn from each, whatever the others are.
+        counts: Training and validation nodes of each class, all others are tested; ``None`` to
+            divide nodes by 60, 20 and 20 %, as for several labels a node.
+    """
+    import torch
+
+    y = data.y.reshape(-1) if data.y.dim() == 2 and data.y.size(1) == 1 else data.y
+    labels = y.cpu().numpy()
+    if counts is not None and labels.ndim == 1:
+        numbers = labels.astype(np.int64)
+        if (numbers != labels).any():
+            raise InputError(
+                "Expected class numbers, of each of which some nodes are drawn; found other "
+                "numbers in data.y. Give counts=None to divide the nodes as they are."
+            )
+        labels = numbers
+    elif labels.ndim == 1 and labels.dtype.kind == "f":
+        labels = labels[:, None]  # values, of which none is below what counts as known
+    name = "random-60" if counts is None else "random"
+    drawn = [draw(name, labels, seed, counts) for seed in seeds]
+    if not drawn:
+        raise InputError("Expected at least one seed to draw a split from; found none.")
+    found = data.clone()
+    for part in Masks._fields:
+        found[f"{part}_mask"] = torch.from_numpy(np.stack([getattr(d, part) for d in drawn], 1))
+    return found

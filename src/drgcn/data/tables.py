@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from drgcn.data.checks import Parts, from_texts, masks_from_words, with_values
+from drgcn.data.checks import Columns, Parts, from_texts, masks_from_words, with_values
 from drgcn.errors import DrgcnWarning, InputError
 
 _NOT_FEATURES: Final = ("id", "label", "split")
@@ -20,22 +20,30 @@ _LABELS: Final = ("y", "class", "target", "labels", "category")
 _NUMBER: Final = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 # A row must fit into a block, and a row can have many thousand columns.
 _BLOCK: Final = 1 << 24
+_NO_COLUMNS: Final = Columns()
 
 
-def read_folder(folder: Path, target: str | None = None) -> Parts:
+def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     """Read ``nodes.csv`` and ``edges.csv`` (or ``.parquet``) of a folder.
 
     ``nodes`` has a column ``id``, any number of numeric feature columns, and if known ``label``
     (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
     has ``source`` and ``target``, which are ids; either direction, or both, may be listed. If it
-    has ``weight``, edges have weights. The column ``target`` holds measured values to predict
-    (empty where unknown) and is no feature.
+    has ``weight``, edges have weights. The column ``columns.target`` holds measured values to
+    predict, ``columns.identity`` what thing a node is (both empty where unknown); neither is a
+    feature.
     """
+    target, identity = columns.target, columns.identity
     nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
-    nodes.require(*([] if target is None else [target]))
-    _refuse_misspelt(nodes, target)
-    features = [name for name in nodes.names if name not in (*_NOT_FEATURES, target)]
+    nodes.require(*(name for _, name in columns.named))
+    if identity is not None and identity in (*_NOT_FEATURES, target):
+        raise InputError(
+            f"{nodes.path}: expected a column of its own that says what thing a node is; found "
+            f"{identity!r}, which has another meaning. Name another."
+        )
+    _refuse_misspelt(nodes, columns)
+    features = [name for name in nodes.names if name not in (*_NOT_FEATURES, target, identity)]
     if not features:
         raise InputError(
             f"{nodes.path} has no feature columns: add at least one numeric column beside "
@@ -68,14 +76,18 @@ def read_folder(folder: Path, target: str | None = None) -> Parts:
         ids=known,
         weight=edges.numbers("weight") if "weight" in edges.names else None,
         edge_source=str(edges.path),
+        identity=None
+        if identity is None
+        else np.array(nodes.text(identity).to_pylist(), dtype=np.str_),
     )
     return found if target is None else with_values(found, nodes.values(target), target)
 
 
-def _refuse_misspelt(nodes: _Table, target: str | None) -> None:
+def _refuse_misspelt(nodes: _Table, columns: Columns) -> None:
     """Refuse columns such as ``Split`` or ``class``, which would be taken for features."""
+    target = columns.target
     for name in nodes.names:
-        if name == target:
+        if name in (target, columns.identity):
             continue
         meant = name.strip().lower()
         if meant in _NOT_FEATURES and name != meant:

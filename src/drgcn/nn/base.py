@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
 import torch_geometric.nn
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
+from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.nn import PairNorm
 
@@ -29,6 +31,44 @@ Norm = Literal["batch", "layer", "graph", "pair"]
 # A layer's input before its gate, the gate, and the layer's output.
 Layer = tuple[Features, Tensor | None, Tensor]
 
+# What was made of a tensor, for as long as the tensor lives: a training loop gives the same
+# features and edges to every call.
+_MADE: Final = WeakTensorKeyDictionary()
+
+
+class _Made(NamedTuple):
+    version: int
+    copy: Tensor | None
+    result: Any  # None for the tensor itself, which would never die if it were kept here
+
+
+def made_once(source: Tensor, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what ``make`` makes of a tensor, and the same again until the tensor changes.
+
+    On CPU a copy is compared: NumPy arrays that share its memory change a tensor unseen.
+    """
+    if (
+        type(source) is not Tensor
+        or source.requires_grad
+        or source.is_inference()
+        or torch.compiler.is_compiling()
+        or peek_interpreter_stack() is not None  # under vmap results belong to the transform
+    ):
+        return make()
+    known = _MADE.setdefault(source, {})
+    made = known.get(key)
+    if made is None or made.version != source._version or not _unchanged(source, made):
+        result = make()
+        kept = None if result is source else result
+        compared = kept is not None and source.device.type == "cpu" and not source.is_sparse
+        copy = source.clone() if compared else None
+        made = known[key] = _Made(source._version, copy, kept)
+    return source if made.result is None else made.result
+
+
+def _unchanged(source: Tensor, made: _Made) -> bool:
+    return made.copy is None or torch.equal(source, made.copy)
+
 
 def as_features(x: Tensor | SparseMatrix) -> Features:
     """Return dense features as they are, and sparse tensors as a :class:`SparseMatrix`."""
@@ -43,6 +83,18 @@ def compress(x: Tensor | SparseMatrix) -> Features:
         return as_features(x)
     density = torch.count_nonzero(x) / max(x.numel(), 1)
     return SparseMatrix.from_tensor(x) if density < SPARSE_BELOW else x
+
+
+def lasting_features(x: Tensor | SparseMatrix) -> Features:
+    """Return the features of an ordinary call, in the faster layout where that can be kept.
+
+    On a GPU dense products of this size cost less than the launches of sparse ones.
+    """
+    if isinstance(x, SparseMatrix):
+        return x
+    if x.layout == torch.strided and (x.requires_grad or x.device.type != "cpu"):
+        return x
+    return made_once(x, "features", lambda: compress(x))
 
 
 def map_values(function: Callable[[Tensor], Tensor], x: Features) -> Features:
@@ -192,8 +244,8 @@ class FullBatchModel(ReweightedModel):
 
         Args:
             x (Tensor or SparseMatrix): Node features.
-            edge_index (Tensor or matrix): Edges, made a matrix at every call, or the matrix that
-                :meth:`prepare` makes once.
+            edge_index (Tensor or matrix): Edges, made a matrix at the first call with them, or
+                the matrix that :meth:`prepare` makes.
             batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
                 its own reweighting vector. (default: one graph)
         """
@@ -207,11 +259,15 @@ class FullBatchModel(ReweightedModel):
         batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[Layer]:
         """Yield the input, the reweighting vector and the output of every layer."""
-        features = as_features(x)
-        nodes = features.shape[0]
+        features = lasting_features(x)
+        nodes, dtype = features.shape[0], features.dtype
         matrix = edge_index
         if isinstance(edge_index, Tensor):
-            matrix = self.matrix(edge_index, nodes, features.dtype)
+            matrix = made_once(
+                edge_index,
+                (type(self), nodes, dtype),
+                lambda: self.matrix(edge_index, nodes, dtype),
+            )
         yield from self.run_layers(features, matrix, NodeGroups.of(batch, nodes))
 
 

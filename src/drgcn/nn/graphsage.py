@@ -20,14 +20,15 @@ from drgcn.nn.base import (
     Norm,
     Reweight,
     ReweightedModel,
-    as_features,
     check_rates,
     check_sizes,
     compress,
     dropout,
     gated_product,
+    lasting_features,
+    made_once,
 )
-from drgcn.nn.graph import normalized_adjacency, warn_of_edge_weights
+from drgcn.nn.graph import NodeGroups, normalized_adjacency, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.sampling import CSRGraph, NeighborTree
 
@@ -45,7 +46,8 @@ class GraphSAGE(ReweightedModel):
       have no part, and a classifier without a bias.
 
     A node without neighbours has a mean of zero. Training draws neighbours, ``forward`` takes all.
-    Train with :func:`drgcn.fit` and a ``batch_size``, or on the batches of a PyG loader.
+    Train with :func:`drgcn.fit` and a ``batch_size``, or on the batches of a PyG loader; on
+    several graphs, ``fit`` trains on all neighbours.
 
     Args:
         in_channels (int): Size of each input node.
@@ -107,9 +109,11 @@ class GraphSAGE(ReweightedModel):
         self.reset_parameters()
 
     def prepare(self, data: Data) -> tuple[Any, ...]:
-        """Return the arguments of ``forward``, computed once."""
+        """Return the arguments of ``forward``, computed once; the graph of each node is one of
+        them where ``data`` is a batch of several."""
         warn_of_edge_weights("GraphSAGE", data.get("edge_weight"))
-        return compress(data.x), _mean_matrix(data.edge_index, data.num_nodes, data.x.dtype)
+        matrix = _mean_matrix(data.edge_index, data.num_nodes, data.x.dtype)
+        return compress(data.x), matrix, NodeGroups.of(data.get("batch"), data.num_nodes)
 
     def prepare_training(self, data: Data) -> tuple[Any, ...]:
         """Return the arguments of :meth:`sampled` besides the batch."""
@@ -117,28 +121,41 @@ class GraphSAGE(ReweightedModel):
         edge_index, _ = remove_self_loops(data.edge_index)  # as in the matrix of means
         return x, CSRGraph.from_edge_index(edge_index, data.num_nodes)
 
-    def forward(self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
+        batch: Tensor | NodeGroups | None = None,
+    ) -> Tensor:
         """Return the class scores of every node, from all its neighbours.
 
         Args:
             x (Tensor or SparseMatrix): Node features.
             edge_index (Tensor or SparseMatrix): Edges, or the matrix of :meth:`prepare`.
+            batch (Tensor or NodeGroups, optional): The graph of each node; every graph then has
+                its own reweighting vector. (default: one graph)
         """
-        *_, (_, _, h) = self.layers(x, edge_index)
+        *_, (_, _, h) = self.layers(x, edge_index, batch)
         return self._classify(h)
 
     def layers(
-        self, x: Tensor | SparseMatrix, edge_index: Tensor | SparseMatrix
+        self,
+        x: Tensor | SparseMatrix,
+        edge_index: Tensor | SparseMatrix,
+        batch: Tensor | NodeGroups | None = None,
     ) -> Iterator[Layer]:
         """Yield the input, the reweighting vector and the output of every layer."""
-        h: Features = as_features(x)
+        h: Features = lasting_features(x)
+        nodes, dtype = h.shape[0], h.dtype
+        groups = NodeGroups.of(batch, nodes)
         matrix = edge_index
         if isinstance(matrix, Tensor):
-            matrix = _mean_matrix(matrix, h.shape[0], h.dtype)
+            edges, key = matrix, ("means", nodes, dtype)
+            matrix = made_once(edges, key, lambda: _mean_matrix(edges, nodes, dtype))
         for number, (enter, weight) in enumerate(zip(self.inputs, self.weights, strict=True), 1):
-            layer_input, s = enter(h)
+            layer_input, s = enter(h, groups)
             h = dropout(layer_input, self.dropout, self.training)
-            out = gated_product(h, weight, s)
+            out = gated_product(h, weight, s, groups)
             if self.concat:
                 own, sent = out.chunk(2, dim=-1)
                 out = torch.cat([own, spmm(matrix, sent.contiguous())], dim=-1)

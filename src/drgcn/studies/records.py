@@ -11,6 +11,9 @@ from drgcn.errors import DrgcnWarning
 from drgcn.records import Record, dump_facts, readable_name
 from drgcn.studies.experiment import MODELS, Experiment
 
+#: Facts of a record's environment that make up its build. Threads are left out: they change
+#: rounding alone.
+BUILD: Final = ("source", "torch", "torch_geometric", "device")
 # Metrics that are no shares, of which less is better.
 _ERRORS: Final = ("MAE", "MSE", "RMSE")
 
@@ -79,6 +82,16 @@ class RunRecord(Record):
     def identity(self) -> str:
         """Identity of the experiment on this very data."""
         return self.experiment.identity(self.data["content_hash"])
+
+    @property
+    def build(self) -> tuple[str, ...]:
+        """Source, libraries and kind of machine that trained it.
+
+        Numbers of two builds are not compared: what separates them may be a change of the code.
+        A record that lacks one of these facts has a build of its own.
+        """
+        known = tuple(str(self.environment[name]) for name in BUILD if name in self.environment)
+        return known if len(known) == len(BUILD) else (*known, self.identity, self.started)
 
     @property
     def file_name(self) -> str:

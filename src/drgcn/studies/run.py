@@ -5,21 +5,22 @@ from __future__ import annotations
 import datetime
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn.data.assemble import RECORDED_FACTS
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnError, InputError
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
-from drgcn.records import environment
+from drgcn.records import device_name, environment, source_hash
 from drgcn.stability import gate_saturation, graph_stability
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.records import RunRecord, SeedResult
@@ -44,12 +45,23 @@ _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of all seeds asked for, the paths of their records, and the seeds trained now."""
+    """Results of all seeds asked for.
+
+    Attributes:
+        experiment: The experiment.
+        seeds: The results; none if it could not be trained.
+        paths: Their records.
+        trained: The seeds trained now.
+        builds: What trained them all, see :attr:`RunRecord.build`.
+        reason: Why an experiment of :func:`run_grid` could not be trained.
+    """
 
     experiment: Experiment
     seeds: dict[int, SeedResult]
     paths: tuple[Path, ...]
     trained: tuple[int, ...]
+    builds: frozenset[tuple[str, ...]] = frozenset()
+    reason: str = ""
 
 
 def run(
@@ -73,37 +85,211 @@ def run(
         progress: See :func:`drgcn.fit`.
         checkpoint_every: Seconds between checkpoints.
     """
-    identity = experiment.identity(data.dataset.content_hash)
-    records = {
-        p: record
-        for p, record in RunRecord.read_folder(out).items()
-        if record.identity == identity
-    }
-    known = {seed: result for record in records.values() for seed, result in record.seeds.items()}
-    missing = tuple(seed for seed in seeds if seed not in known)
+    known = _Records(out, data, torch.device(device))
+    missing = known.missing(experiment, seeds)
     if missing:
-        record = _train(
-            experiment, data, missing, out, torch.device(device), progress, checkpoint_every
+        options = _PassOptions(
+            torch.device(device),
+            progress,
+            checkpoint_path(experiment, data, out),
+            checkpoint_every,
         )
-        path, record = _save(record, out)
-        clear_checkpoint(checkpoint_path(experiment, data, out))
-        records[path] = record
-        known |= record.seeds
-    wanted = {seed: known[seed] for seed in seeds}
-    used = [p for p, record in records.items() if not wanted.keys().isdisjoint(record.seeds)]
-    return Outcome(experiment, wanted, tuple(used), missing)
+        started = _now()
+        result = _fit(experiment, data, missing, options)
+        inputs = _tested(experiment, data, result, options.device)
+        known.add(_record(experiment, data, result, started, inputs, options.device))
+        clear_checkpoint(options.checkpoint)
+    return known.outcome(experiment, seeds, missing)
 
 
-def _train(
+def run_grid(
+    experiments: Sequence[Experiment],
+    data: Data,
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint_every: float = 10.0,
+) -> list[Outcome]:
+    """Run several experiments, those whose networks have the same shapes in one pass.
+
+    Every experiment has the record that :func:`run` would leave, but for its seconds, which are
+    its share of the pass by epochs. One that cannot be trained does not keep the others from it.
+
+    Args:
+        experiments: The experiments, see :func:`pass_of` for what may differ in one pass.
+        data: See :func:`run`, as for the others.
+        seeds: The seeds wanted of each.
+        out: Folder of the records.
+        device: Where to train.
+        progress: Called a few times a second, with the epochs of all networks together.
+        checkpoint_every: Seconds between checkpoints.
+    """
+    known, content_hash = _Records(out, data, torch.device(device)), data.dataset.content_hash
+    passes: dict[tuple[str, tuple[int, ...]], dict[str, Experiment]] = {}
+    trained: dict[str, tuple[int, ...]] = {}
+    for experiment in experiments:
+        identity = experiment.identity(content_hash)
+        trained[identity] = missing = known.missing(experiment, seeds)
+        if missing:
+            shape = pass_of(experiment).identity(content_hash)
+            passes.setdefault((shape, missing), {})[identity] = experiment
+    in_all = sum(len(seeds) * _epochs(alike) for (_, seeds), alike in passes.items())
+    done, reasons = 0, dict[str, str]()
+    for (shape, missing), alike in passes.items():
+        size = len(missing) * _epochs(alike)
+        checkpoint = out / ".checkpoints" / f"{shape}-grid.safetensors"
+        options = _PassOptions(
+            torch.device(device),
+            _shown_share(progress, done, size, in_all),
+            checkpoint,
+            checkpoint_every,
+        )
+        found = _run_pass(list(alike.values()), data, missing, options)
+        for identity, record in zip(alike, found, strict=True):
+            if isinstance(record, str):
+                reasons[identity] = record
+            else:
+                known.add(record)
+        clear_checkpoint(checkpoint)
+        done += size
+    outcomes = []
+    for experiment in experiments:
+        identity = experiment.identity(content_hash)
+        if identity in reasons:
+            outcomes.append(Outcome(experiment, {}, (), (), reason=reasons[identity]))
+        else:
+            outcomes.append(known.outcome(experiment, seeds, trained[identity]))
+    return outcomes
+
+
+def pass_of(experiment: Experiment) -> Experiment:
+    """Return what all experiments have in common that can be trained in one pass with this one.
+
+    Learning rate and L2 belong to a network. So does dropout, if the model has one rate and it is
+    not zero, for which models compute otherwise. Models that sample have passes of their own.
+    """
+    if experiment.batch_size is not None:
+        return experiment
+    usual = Experiment("", "")
+    common = replace(experiment, lr=usual.lr, weight_decay=usual.weight_decay)
+    if _has_own_dropout(experiment):
+        common = replace(common, dropout=usual.dropout)
+    return common
+
+
+def _has_own_dropout(experiment: Experiment) -> bool:
+    """Return whether a network of a pass can have the experiment's rate of dropout."""
+    if experiment.batch_size is not None or experiment.dropout == 0:
+        return False
+    arguments = inspect.signature(model_class(experiment.model)).parameters
+    return [name for name in arguments if name.endswith("dropout")] == ["dropout"]
+
+
+class _Records:
+    """Run records of a folder on some data, for a device."""
+
+    def __init__(self, out: Path, data: Data, device: torch.device) -> None:
+        self.out, self.content_hash = out, data.dataset.content_hash
+        self.build = {"source": source_hash(), "device": device_name(device)}
+        self.found: dict[str, dict[Path, RunRecord]] = {}
+        for path, record in RunRecord.read_folder(out).items():
+            self.found.setdefault(record.identity, {})[path] = record
+
+    def of(self, experiment: Experiment) -> dict[Path, RunRecord]:
+        """Return the records of an experiment."""
+        return self.found.setdefault(experiment.identity(self.content_hash), {})
+
+    def missing(self, experiment: Experiment, seeds: Sequence[int]) -> tuple[int, ...]:
+        """Return the seeds that have no record."""
+        known = {seed for record in self.of(experiment).values() for seed in record.seeds}
+        return tuple(seed for seed in seeds if seed not in known)
+
+    def add(self, record: RunRecord) -> None:
+        """Save a record, and take it up."""
+        path, record = _save(record, self.out)
+        self.of(record.experiment)[path] = record
+
+    def outcome(
+        self, experiment: Experiment, seeds: Sequence[int], trained: tuple[int, ...]
+    ) -> Outcome:
+        """Return the results of seeds that all have a record by now."""
+        records = self.of(experiment)
+        # A seed that several builds have trained is taken from this one, if it is among them.
+        own = self.build.items()
+        ordered = sorted(records, key=lambda path: own <= records[path].environment.items())
+        known = {seed: path for path in ordered for seed in records[path].seeds}
+        wanted = {seed: records[known[seed]].seeds[seed] for seed in seeds}
+        used = tuple(dict.fromkeys(known[seed] for seed in seeds))
+        builds = frozenset(records[path].build for path in used)
+        return Outcome(experiment, wanted, used, trained, builds)
+
+
+class _PassOptions(NamedTuple):
+    """Device, reports and checkpoints of a pass."""
+
+    device: torch.device
+    progress: Callable[[Progress], None] | None
+    checkpoint: Path
+    checkpoint_every: float
+
+
+def _epochs(alike: Mapping[str, Experiment]) -> int:
+    return sum(experiment.epochs for experiment in alike.values())
+
+
+def _shown_share(
+    progress: Callable[[Progress], None] | None, done: int, size: int, in_all: int
+) -> Callable[[Progress], None] | None:
+    """Return a function that reports the progress of one pass of several."""
+    if progress is None:
+        return None
+
+    def show(now: Progress) -> None:
+        epochs = done + size * now.epochs_done // now.epochs_in_all
+        progress(replace(now, epochs_done=epochs, epochs_in_all=in_all))
+
+    return show
+
+
+def _run_pass(
+    experiments: Sequence[Experiment], data: Data, seeds: tuple[int, ...], options: _PassOptions
+) -> list[RunRecord | str]:
+    """Train experiments in one pass; return the record of each, or why there is none."""
+    names = ["lr", "weight_decay"] + ["dropout"] * _has_own_dropout(experiments[0])
+    grid = [{name: getattr(e, name) for name in names} for e in experiments]
+    started = _now()
+    try:
+        result = _fit(pass_of(experiments[0]), data, seeds, options, grid)
+    except (DrgcnError, torch.OutOfMemoryError) as error:
+        # Some settings do not go together, and some do not fit: that is an answer too.
+        return [str(error).strip().partition("\n")[0]] * len(experiments)
+    inputs = _tested(experiments[0], data, result, options.device)
+    found: list[RunRecord | str] = []
+    for place, experiment in enumerate(experiments):
+        own = result.take(range(place * len(seeds), (place + 1) * len(seeds)))
+        lost = [s for s, value in zip(seeds, own.val_accuracy, strict=True) if math.isnan(value)]
+        if lost:
+            found.append(f"Training diverged for seeds {lost}. Lower the learning rate.")
+            continue
+        share = sum(own.epochs_run) / sum(result.epochs_run)
+        own = replace(own, seconds=share * result.seconds)
+        found.append(_record(experiment, data, own, started, inputs, options.device))
+    return found
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _fit(
     experiment: Experiment,
     data: Data,
     seeds: tuple[int, ...],
-    out: Path,
-    device: torch.device,
-    progress: Callable[[Progress], None] | None,
-    checkpoint_every: float,
-) -> RunRecord:
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    options: _PassOptions,
+    grid: list[dict[str, Any]] | None = None,
+) -> FitResult:
     cuts = experiment.lr_cut_every
     loss: LossChoice = usual_loss(data)
     make: Callable[[], torch.nn.Module] = functools.partial(build, experiment, data)
@@ -113,10 +299,11 @@ def _train(
         make = functools.partial(_in_units, experiment, data, values)
         loss = functools.partial(_standardized_error, std=_std(values))
         metric = metric or "R2"
-    result = fit(
+    return fit(
         make,
         data,
         seeds,
+        grid=grid,
         loss=loss,
         metric=metric,
         epochs=experiment.epochs,
@@ -128,14 +315,29 @@ def _train(
         graphs_per_step=experiment.graphs_per_step,
         inductive=experiment.inductive,
         batch_size=experiment.batch_size,
-        device=device,
-        progress=progress,
-        checkpoint=checkpoint_path(experiment, data, out),
-        checkpoint_every=checkpoint_every,
+        device=options.device,
+        progress=options.progress,
+        checkpoint=options.checkpoint,
+        checkpoint_every=options.checkpoint_every,
         test_curve=experiment.test_curve,
     )
+
+
+def _tested(
+    experiment: Experiment, data: Data, result: FitResult, device: torch.device
+) -> tuple[Any, ...]:
     # K is taken where the model is tested: on the whole graph, or on graphs it has not seen.
-    inputs = tested_inputs(data, result.models[0].prepare, device, experiment.inductive)  # type: ignore[arg-type]
+    return tested_inputs(data, result.models[0].prepare, device, experiment.inductive)  # type: ignore[arg-type]
+
+
+def _record(
+    experiment: Experiment,
+    data: Data,
+    result: FitResult,
+    started: str,
+    inputs: tuple[Any, ...],
+    device: torch.device,
+) -> RunRecord:
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
     return RunRecord(
         experiment=experiment,
@@ -146,7 +348,8 @@ def _train(
         seconds=result.seconds,
         curve_epochs=epochs,
         seeds={
-            seed: _seed_result(result, place, epochs, inputs) for place, seed in enumerate(seeds)
+            seed: _seed_result(result, place, epochs, inputs)
+            for place, seed in enumerate(result.seeds)
         },
     )
 

@@ -31,6 +31,7 @@ from drgcn.theory.fixed_points import (
     layer_covariance,
     reweighted_fixed_point,
     sample_fixed_point,
+    unmixed_fixed_point,
 )
 from drgcn.theory.maps import (
     ELU,
@@ -113,5 +114,6 @@ __all__ = [
     "spectral_radius",
     "stationarity",
     "symmetric_basis",
+    "unmixed_fixed_point",
     "verify",
 ]

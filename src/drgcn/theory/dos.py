@@ -121,12 +121,24 @@ class DOS:
 
         The eigenvalues are :math:`u s_i^2` and :math:`w s_i s_j`: with
         :math:`\sum_i s_i^2 = d` the radius is at least :math:`|u|`, whatever Theorem 1 says
-        about one image.
+        about one image; see :meth:`least_spectral_radius`.
         """
         s = weights(s, s.numel())
         square = s.square().sort(descending=True).values
         pair = float((square[0] * square[1]).sqrt()) if square.numel() > 1 else 0.0
         return max(abs(self.u) * float(square[0]), abs(self.w) * pair)
+
+    def least_spectral_radius(self, d: int) -> float:
+        r"""Least :meth:`spectral_radius` over all s with :math:`\sum_i s_i^2 = d`.
+
+        That of S = I if :math:`|w| \leq (d - 1) |u|`, as for ReLU. Otherwise one large
+        :math:`s_i` and equal small ones do better: :math:`d |u| w^2 / ((d - 1) u^2 + w^2)`.
+        """
+        at_least(d, 2, "A choice of s")
+        u, w = abs(self.u), abs(self.w)
+        if w <= (d - 1) * u:
+            return max(u, w)
+        return d * u * w**2 / ((d - 1) * u**2 + w**2)
 
     def operator_norm(self, d: int) -> float:
         """Largest Frobenius norm of an image of a matrix of norm one."""

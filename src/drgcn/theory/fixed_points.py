@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 from drgcn.errors import InputError
@@ -51,6 +52,26 @@ def sample_fixed_point(weight_variance: float, bias_variance: float) -> FixedPoi
     return _limit(weight_variance, bias_variance, share=0.5, c=1.0)
 
 
+def unmixed_fixed_point(weight_variance: float, bias_variance: float) -> FixedPoint:
+    r"""Limit of Eq. 11 as printed, where features do not mix and their biases are independent.
+
+    .. math::
+        \mathbf{C} \leftarrow \sigma_w^2 V_\phi(\mathbf{C}) + \sigma_b^2 \mathbf{I}
+
+    is Eq. 10 for :math:`\mathbf{W} = \sigma_w \mathbf{I}`. Its :math:`c^*` is the one solution of
+    :math:`c = \frac{1}{2} \sigma_w^2 \kappa(c)`, strictly between 0 and 1 for
+    :math:`0 < \sigma_w^2 < 2`: here the derivative of the recursion is a DOS operator with
+    :math:`v \neq 0` and :math:`w \neq u`.
+    """
+    limit = _limit(weight_variance, bias_variance, share=0.5, c=1.0)
+    if limit.kind != "bsb1":
+        return limit
+    share = weight_variance / 2
+    # Convex in c, positive at 0 and negative at 1.
+    c = brentq(lambda c: share * arc_cosine(c) - c, 0.0, 1.0, xtol=1e-15)
+    return FixedPoint("bsb1", limit.q, float(c))
+
+
 def feature_fixed_point(
     weight_variance: float, bias_variance: float, *, centred: bool = False
 ) -> FixedPoint:
@@ -60,8 +81,10 @@ def feature_fixed_point(
         \mathbf{C} \leftarrow (\sigma_w^2 \tfrac{1}{d} \mathrm{tr}\, V_\phi(\mathbf{C})
         + \sigma_b^2)\, \mathbf{I}
 
-    so that :math:`c^* = 0`. With ``centred``, V is replaced by the covariance of the
-    activations, which Eq. 9 needs.
+    so that :math:`c^* = 0`. The derivative of this map is
+    :math:`\sigma_w^2 \frac{u}{d} \mathrm{tr}(\mathbf{D})\, \mathbf{I}`, of rank one: it is not
+    the J of Appendix G, which is that of V. With ``centred``, V is replaced by the covariance of
+    the activations, which Eq. 9 needs.
     """
     share = 0.5 - centred / (2 * math.pi)
     return _limit(weight_variance, bias_variance, share=share, c=0.0)
@@ -186,7 +209,7 @@ def backward_gain(c: Tensor, s: Tensor, *, samples: int = 20_000, seed: int = 0)
 
     :math:`\frac{1}{d - 1} \mathbb{E} \|G A\|_F^2` for the Jacobian A from
     :math:`G\mathbf{Sh}` to the output. At :math:`\mathbf{C}^*` and S = I it is the backward
-    eigenvalue of Theorem 3; a smaller K makes it larger.
+    eigenvalue of Theorem 3.
     """
     d = c.size(0)
     s = weights(s, d)

@@ -157,8 +157,9 @@ def derivative(c: Tensor, direction: Tensor, activation: Activation = RELU) -> T
         \beta_{ij} = \mathbb{E}[\phi'(h_i) \phi'(h_j)], \quad
         \alpha_{ij} = \frac{\mathbb{E}[h_i \phi'(h_i) \phi(h_j)] - c_{ij} \beta_{ij}}{2 c_{ii}}.
 
-    The coefficients are those of one DOS operator only if all variances and all correlations
-    are equal, not at every point as Appendix G says.
+    For ReLU the coefficients are those of one DOS operator if and only if all correlations are
+    equal, and all variances too unless the correlations are 1 (or -1, for d = 2); not at every
+    point as Appendix G says.
 
     Args:
         c (Tensor): Positive semidefinite matrix ``[d, d]`` with positive variances.

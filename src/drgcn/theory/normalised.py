@@ -22,7 +22,7 @@ from drgcn.theory.maps import (
 )
 from drgcn.theory.quadrature import sphere_expectation
 
-Normaliser = Literal["consistent", "printed"]
+Normaliser = Literal["consistent", "printed", "mean"]
 
 # The trapezoid rule in log s errs by exp(-2 pi^2 / step): far below rounding.
 _STEP = 0.25
@@ -43,7 +43,9 @@ def normalised_moment(
         V = \mathbb{E}[\phi(\mathbf{z}) \phi(\mathbf{z})^\top], \quad
         \mathbf{z} = \sqrt{d}\, \frac{G\mathbf{Sh}}{\|G\mathbf{Sh}\|}
         \;\text{(consistent) or}\; \sqrt{d}\, \frac{G\mathbf{Sh}}{\|G\mathbf{h}\|}
-        \;\text{(printed, Eq. 15)}.
+        \;\text{(printed, Eq. 15)}
+        \;\text{or}\; \sqrt{d}\, \frac{G\mathbf{Sh}}{\sqrt{\mathbb{E}\|G\mathbf{h}\|^2}}
+        \;\text{(mean)}.
 
     As :math:`1 / n = \int_0^\infty e^{-t n} dt` and the tilted variable is normal again,
     with :math:`P = G\mathbf{SCS}G`
@@ -53,12 +55,13 @@ def normalised_moment(
         {\sqrt{\det(\mathbf{I} + 2tP)}}\, dt,
 
     likewise for the printed one. Only the consistent one is a function of
-    :math:`\mathbf{SCS}`, as the paper's reduction says of both.
+    :math:`\mathbf{SCS}`, as the paper's reduction says of the printed one. With the mean, the
+    trace of V is :math:`\frac{d}{2} K` for ReLU and :math:`\frac{1}{d} \sum_i s_i^2 = 1`.
 
     Args:
         c (Tensor): Positive semidefinite ``[d, d]``, not constant over dimensions.
         s (Tensor, optional): Diagonal of :math:`\mathbf{S}`.
-        normaliser (str): ``"consistent"`` or ``"printed"``.
+        normaliser (str): ``"consistent"``, ``"printed"`` or ``"mean"``.
         activation (Activation): ReLU or leaky ReLU.
     """
     slope = _homogeneous(activation)
@@ -72,6 +75,8 @@ def normalised_moment(
     norm = outer if normaliser == "consistent" else g @ root
     stretch, basis = torch.linalg.eigh(norm.T @ norm)
     stretch = _without_rounding(stretch, float((gate * root).square().sum()))
+    if normaliser == "mean":
+        return d / stretch.sum() * homogeneous_moment(symmetric(outer @ outer.T), slope)
     tail = int((stretch > 0).sum()) / 2
     if normaliser == "printed":
         tail -= 1

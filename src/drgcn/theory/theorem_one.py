@@ -53,7 +53,8 @@ def stationarity(c: Tensor, dos: DOS) -> Tensor:
     r"""The :math:`F_i` of Appendix G: S = I is stationary if and only if all are equal.
 
     Half the gradient of :func:`reweighted_norm` at ones. The multiplier is free, so that a
-    single :math:`F_i` says nothing; the differences are :math:`d - 1` conditions.
+    single :math:`F_i` says nothing; the differences are :math:`d - 1` conditions. Theorem 1 can
+    fail only where they hold, and need not fail there: S = I may be a maximum.
     """
     c = symmetric(c)
     return reweighted_norm(torch.ones(c.size(0)), c, dos)[1] / 2
@@ -63,7 +64,8 @@ def second_variation(d: int, rho: float, dos: DOS) -> float:
     r"""Curvature of f at S = I for the exceptional C with unit variances and correlations rho.
 
     :math:`f = f(1) + k \|\tau\|^2 + \dots` for :math:`s_i^2 = 1 + \tau_i`,
-    :math:`\sum_i \tau_i = 0`, with :math:`k = u^2 + (2v + w\rho)(v(d - 2) - w\rho)`.
+    :math:`\sum_i \tau_i = 0`, with :math:`k = u^2 + (2v + w\rho)(v(d - 2) - w\rho)`. Where k
+    is negative some S near I makes f smaller, although S = I is stationary.
     """
     at_least(d, 2, "A variation with sum zero")
     return dos.u**2 + (2 * dos.v + dos.w * rho) * (dos.v * (d - 2) - dos.w * rho)
@@ -147,11 +149,12 @@ def diagonal_reweighting(variance: Tensor, dos: DOS) -> Reweighting:
         \quad \text{on} \quad \sum_i \tau_i / c_{ii} = d, \; \tau \geq 0,
 
     so that :math:`\tau_i` is :math:`\lambda / c_{ii}` less a common level, or zero below it:
-    mass goes to the dimensions of small variance. One variance of zero takes all of it.
+    mass goes to the dimensions of small variance. One variance of zero takes all of it, as does
+    the smaller of two if u = 0.
 
     Args:
         variance (Tensor): Diagonal of :math:`\mathbf{C}`, ``[d]``, not negative.
-        dos (DOS): The operator, with :math:`u \neq 0`, or :math:`v \neq 0` and d > 2.
+        dos (DOS): The operator, with :math:`u \neq 0` or :math:`v \neq 0`.
     """
     variance = torch.as_tensor(variance).detach().to(torch.float64)
     d = at_least(variance.numel(), 2, "Theorem 1")
@@ -159,13 +162,14 @@ def diagonal_reweighting(variance: Tensor, dos: DOS) -> Reweighting:
         raise InputError("Variances must be finite and not negative.")
     if not bool(variance.any()):
         raise InputError("gamma divides by the norm of T(C); found C = 0.")
+    if dos.u == dos.v == 0:
+        raise InputError(f"gamma divides by the norm of T(C); found T(C) = 0 for {dos}.")
     own = dos.u**2 + (2 * d - 4) * dos.v**2
     shared = 2 * dos.v**2
-    if own == 0:
-        raise InputError(f"Theorem 1 needs u != 0 or v != 0, with d > 2; found {dos}, d = {d}.")
-    if bool((variance == 0).any()):
-        empty = (variance == 0).double()
-        return Reweighting((d * empty / empty.sum()).sqrt(), 0.0)
+    if own == 0 or bool((variance == 0).any()):
+        least = (variance == variance.min()).double()
+        gamma = d * float(variance.min() / variance.sum())
+        return Reweighting((d * least / least.sum()).sqrt(), gamma)
     tau = _levels(variance, own, shared)
     value = own * tau.square().sum() + shared * tau.sum().square()
     start = own * variance.square().sum() + shared * variance.sum().square()

@@ -1,4 +1,5 @@
-"""Models of anyone: built, given their arguments, and called once before they are trained."""
+"""Models of anyone: built, given their arguments, called once before they are trained, and made to
+score pairs of nodes."""
 
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ Prepare = Callable[[Data], tuple[Any, ...]]
 _BY_NAME: Final = ("batch", "edge_attr", "edge_type", "edge_weight", "pos", "ptr")
 _WHOLE_GRAPH: Final = ("data", "batch", "graph")
 _EDGES: Final = ("edge_index", "adj_t", "adj")
+# Pairs drawn for each negative, of which the first is taken that is no edge.
+_DRAWS: Final = 3
 
 
 @contextlib.contextmanager
@@ -256,3 +259,79 @@ def _shapes(inputs: tuple[Any, ...]) -> str:
         return type(value).__name__ if shape is None else "x".join(map(str, shape))
 
     return "arguments of shapes " + ", ".join(map(word, inputs))
+
+
+class LinkPredictor(torch.nn.Module):
+    """An encoder of nodes, and scores of pairs of them.
+
+    The score of a pair is the inner product of its nodes' vectors, or what the encoder's own
+    ``decode(z, edge_label_index)`` returns. Where training pairs are all edges, as many others
+    are drawn anew at every step, uniformly among the pairs that are no training edge.
+
+    Args:
+        encoder: Returns a vector for every node.
+        prepare: Makes the arguments of the encoder from a graph. (default: as in
+            :func:`drgcn.fit`)
+    """
+
+    def __init__(self, encoder: torch.nn.Module, prepare: Prepare | None = None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.prepare_encoder = prepare or default_prepare(encoder)
+        if hasattr(encoder, "penalty"):
+            self.penalty = encoder.penalty
+
+    def prepare(self, data: Data) -> tuple[Any, ...]:
+        """Return the encoder's arguments, the pairs to score, and the training edges as sorted
+        numbers, which are empty where no pairs are to be drawn."""
+        pairs, labels = data.edge_label_index, data.get("edge_label")
+        edges = torch.cat([data.edge_index, pairs], 1)
+        if data.is_undirected():
+            edges = torch.cat([edges, pairs.flip(0)], 1)
+        known = (edges[0] * data.num_nodes + edges[1]).unique()
+        drawn = labels is None or bool((labels == 1).all())
+        return (*self.prepare_encoder(data), pairs, known if drawn else known[:0])
+
+    def forward(self, *arguments: Any) -> Tensor:
+        """Return scores ``[pairs, 1]``; in training those of drawn pairs come last."""
+        *inputs, pairs, known = arguments
+        z = self.encoder(*inputs)
+        if self.training and len(known):
+            pairs = torch.cat([pairs, _pairs_outside(known, z.size(0), pairs.size(1))], 1)
+        if hasattr(self.encoder, "decode"):
+            return self.encoder.decode(z, pairs).reshape(-1, 1)  # type: ignore[operator]
+        return (z[pairs[0]] * z[pairs[1]]).sum(-1, keepdim=True)
+
+    def regularized_parameters(self) -> Any:
+        """Return the parameters under L2: the encoder's choice, or all."""
+        chosen = getattr(self.encoder, "regularized_parameters", self.encoder.parameters)
+        return chosen()
+
+
+def _pairs_outside(known: Tensor, nodes: int, count: int) -> Tensor:
+    """Draw pairs ``[2, count]`` of different nodes that are no known edge.
+
+    Shapes depend on no value: each pair is the first of a few that will do, or the last.
+    """
+    drawn = torch.rand(_DRAWS, 2, count, dtype=torch.float64, device=known.device)
+    pairs = (drawn * nodes).long()
+    numbers = pairs[:, 0] * nodes + pairs[:, 1]
+    place = torch.searchsorted(known, numbers).clamp(max=len(known) - 1)
+    useless = (known[place] == numbers) | (pairs[:, 0] == pairs[:, 1])
+    chosen = pairs[-1]
+    for draw in reversed(range(_DRAWS - 1)):
+        chosen = torch.where(useless[draw], chosen, pairs[draw])
+    return chosen
+
+
+def link_maker(
+    make_encoder: Callable[[], torch.nn.Module], prepare: Prepare | None
+) -> Callable[[], torch.nn.Module]:
+    """Return a function that builds an encoder and puts it into a :class:`LinkPredictor`."""
+
+    def make() -> torch.nn.Module:
+        encoder = make_encoder()
+        return LinkPredictor(encoder, prepare) if isinstance(encoder, torch.nn.Module) else encoder
+
+    wrong = isinstance(make_encoder, torch.nn.Module) or not callable(make_encoder)
+    return make_encoder if wrong else make

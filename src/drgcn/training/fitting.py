@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
+from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.training.calling import Prepare, default_prepare, new_model, try_model
+from drgcn.training.calling import Prepare, default_prepare, link_maker, new_model, try_model
 from drgcn.training.checkpoint import fingerprint_of
 from drgcn.training.inputs import (
     MakeOptimizer,
@@ -29,7 +30,7 @@ from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.randomness import SeededRandomness
 from drgcn.training.result import LANE_SETTINGS, FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
-from drgcn.training.stopping import BestValidation, StoppingRule
+from drgcn.training.stopping import BestValidation, Schedule, StoppingRule, learning_rates
 from drgcn.training.task import (
     Inductive,
     Task,
@@ -37,17 +38,8 @@ from drgcn.training.task import (
     graphs_in,
     is_graphs,
     is_links,
-    link_maker,
 )
-from drgcn.training.trainer import (
-    TEST_CURVE,
-    EpochLoop,
-    LaneSettings,
-    Progress,
-    Schedule,
-    Trainer,
-    learning_rates,
-)
+from drgcn.training.trainer import TEST_CURVE, EpochLoop, LaneSettings, Progress, Trainer
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
@@ -110,9 +102,9 @@ def fit(
         seeds: The seeds, from 0.
         grid: Settings to train all seeds with: lists of values by name, of which all combinations
             are taken, or a list of settings. ``lr``, ``weight_decay``, ``dropout`` (in place of
-            all rates of the model but zero) and ``label_smoothing`` are trained in one pass on
-            CUDA; ``split`` and anything else, which is handed to ``make_model`` by name, in
-            passes of their own.
+            all rates of the model but zero), ``label_smoothing`` and ``split`` are trained in one
+            pass on CUDA; anything else, which is handed to ``make_model`` by name, in passes of
+            their own.
         loss: ``"cross_entropy"`` for classes; ``"bce"`` for zeros and ones; ``"mse"``, ``"mae"``
             or ``"huber"`` for a regression, also of whole numbers; or a function of scores
             ``[nodes, outputs]`` and labels, such as ``partial(F.cross_entropy,
@@ -149,8 +141,7 @@ def fit(
             same call resumes after a kill. Store the results, then call
             :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
-        test_curve: Score the test nodes after every epoch too, as ``test_accuracy`` among the
-            curves. It has no say in what is kept; numbers chosen by it are no results.
+        test_curve: Add ``test_accuracy`` to the curves; numbers chosen by it are no results.
     """
     epochs, lr, weight_decay, split, seeds_at_once = checked_numbers(
         epochs=epochs,
@@ -166,8 +157,11 @@ def fit(
     device = checked_device(device)
     if schedule is not None:
         learning_rates(schedule, lr, epochs)  # one that cannot be used is refused before any work
-    usual = LaneSettings(lr, weight_decay)
-    passes = passes_of(grid, usual, split)
+    usual = LaneSettings(lr, weight_decay, split=split)
+    # Elsewhere another split is another graph, or another set of batches.
+    one_graph = isinstance(data, Data) and data.get("graph") is None
+    together = one_graph and inductive is None and batch_size is None
+    passes = passes_of(grid, usual, splits_together=together)
     decay = max(lane.weight_decay for one in passes for lane, _ in one.settings)
     expect_elementwise(optimizer, lr, decay)
     training = _Training(
@@ -211,19 +205,22 @@ class GridPass:
 
     Attributes:
         arguments: Arguments of the function that makes the model.
-        split: Column of masks.
         settings: What each lane is trained with, and what of it the grid says.
     """
 
     arguments: dict[str, Any]
-    split: int | None
     settings: list[tuple[LaneSettings, dict[str, Any]]]
 
+    @property
+    def splits(self) -> list[int | None]:
+        """Splits that it has, each once."""
+        return list(dict.fromkeys(lane.split for lane, _ in self.settings))
 
-def passes_of(grid: Grid | None, usual: LaneSettings, split: int | None) -> list[GridPass]:
+
+def passes_of(grid: Grid | None, usual: LaneSettings, *, splits_together: bool) -> list[GridPass]:
     """Cut a grid into passes."""
     if grid is None:
-        return [GridPass({}, split, [(usual, {})])]
+        return [GridPass({}, [(usual, {})])]
     if isinstance(grid, Mapping):
         wrong = [n for n, v in grid.items() if isinstance(v, str) or not isinstance(v, Sequence)]
         if wrong:
@@ -237,14 +234,16 @@ def passes_of(grid: Grid | None, usual: LaneSettings, split: int | None) -> list
         raise InputError(f"Expected different settings in the grid, at least one; found {grid}.")
     passes: list[GridPass] = []
     for settings in chosen:
-        own = {n: v for n, v in settings.items() if n in LANE_SETTINGS and n != "split"}
-        lane = replace(usual, **own)
+        lane = replace(usual, **{n: v for n, v in settings.items() if n in LANE_SETTINGS})
         _check_lane(lane)
         arguments = {n: v for n, v in settings.items() if n not in LANE_SETTINGS}
-        column = settings.get("split", split)
-        found = [p for p in passes if (p.arguments, p.split) == (arguments, column)]
+        found = [
+            one
+            for one in passes
+            if one.arguments == arguments and (splits_together or one.splits == [lane.split])
+        ]
         if not found:
-            passes.append(GridPass(arguments, column, []))
+            passes.append(GridPass(arguments, []))
         (found or passes)[-1].settings.append((lane, settings))
     return passes
 
@@ -305,7 +304,7 @@ def _run_pass(
         data,
         prepare,
         device,
-        split=grid_pass.split,
+        split=grid_pass.splits[0],
         graphs_per_step=training.graphs_per_step,
         prepare_training=_training_prepare(model, training.batch_size),
         inductive=training.inductive,
@@ -315,8 +314,15 @@ def _run_pass(
     )
     what = "pairs" if is_links(data) else "graphs" if is_graphs(data) else "nodes"
     outputs = try_model(model, task.val.inputs, task.val.size, device, what)
-    task.objective.expect_outputs(outputs)
-    judged = task.objective.expect_defined(outputs, val=task.val.labels, test=task.test.labels)
+    tasks = {
+        split: task.on_split(data, split, training.loss, training.metric) if number else task
+        for number, split in enumerate(grid_pass.splits)
+    }
+    judged = []
+    for one in tasks.values():
+        one.objective.expect_outputs(outputs)
+        labels = {"val": one.val.labels, "test": one.test.labels}
+        judged.append(one.objective.expect_defined(outputs, **labels))
     _expect_no_caches(model, task)
     lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
     _expect_settings_matter(model, task, training, [lane for lane, _ in grid_pass.settings])
@@ -335,7 +341,7 @@ def _run_pass(
         inputs = task.val.inputs
         return Trainer(
             ModelStack(make_model, seeds, inputs, device, running, rates or None),
-            task,
+            Task.joined([tasks[lane.trained.split] for lane in block]),
             training.rule,
             epochs=training.epochs,
             optimizer=training.optimizer,
@@ -347,12 +353,14 @@ def _run_pass(
     at_once = training.seeds_at_once
     if device.type == "cuda" and at_once is None:
         at_once = seeds_that_fit(make_trainer, lanes, device)
-    blocks = lane_blocks(lanes, device, at_once, CPU_LANES if running.way == "stacked" else 1)
+    sizes = {split: one.sizes for split, one in tasks.items()}
+    width = CPU_LANES if running.way == "stacked" else 1
+    blocks = lane_blocks(lanes, device, at_once, width, sizes)
     if loop.checkpoint is not None:
-        chosen = () if training.loss is None and training.metric is None else (judged,)
-        settings = (*training.settings(loop.usual), grid_pass.split, *chosen)
+        chosen = () if training.loss is None and training.metric is None else tuple(judged)
+        settings = (*training.settings(loop.usual), *grid_pass.splits, *chosen)
         if grid_pass.settings[0][1]:
-            loop.label = repr((grid_pass.arguments, grid_pass.split))
+            loop.label = repr(grid_pass.arguments)
         loop.fingerprint = fingerprint_of(settings, graphs_in(data), make_model, task.val.inputs)
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
@@ -497,15 +505,24 @@ def seed_blocks(
 
 
 def lane_blocks(
-    lanes: Sequence[Lane], device: torch.device, at_once: int | None, width: int
+    lanes: Sequence[Lane],
+    device: torch.device,
+    at_once: int | None,
+    width: int,
+    sizes: Mapping[int | None, tuple[int, ...]],
 ) -> list[list[Lane]]:
-    """Group lanes into blocks like their seeds; on CPU all of a block have the same settings."""
-    if device.type != "cpu":
-        blocks = seed_blocks(tuple(range(len(lanes))), device, at_once)
-        return [[lanes[place] for place in block] for block in blocks]
-    alike: dict[str, list[Lane]] = {}
+    """Group lanes into blocks like their seeds; on CPU all of a block have the same settings, and
+    elsewhere splits with as many nodes in each part."""
+    alike: dict[Any, list[Lane]] = {}
     for lane in lanes:
-        alike.setdefault(repr(lane.chosen), []).append(lane)
+        own = repr(lane.chosen) if device.type == "cpu" else sizes[lane.trained.split]
+        alike.setdefault(own, []).append(lane)
+    if device.type != "cpu":
+        return [
+            [group[place] for place in block]
+            for group in alike.values()
+            for block in seed_blocks(tuple(range(len(group))), device, at_once)
+        ]
     return [
         [group[0]._replace(seed=seed) for seed in block]
         for group in alike.values()
@@ -535,7 +552,7 @@ def _test(
         )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
-    test_accuracy = objective.score(stack(test.inputs)[:, test.nodes], test.labels)
+    test_accuracy = objective.score(test.scored(stack(test.inputs)), test.labels)
     val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     return FitResult(
         seeds=stack.seeds,

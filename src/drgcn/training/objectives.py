@@ -70,7 +70,11 @@ class Objective:
 
     def score(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the metric ``[seeds]`` in single precision."""
-        return self.measure(scores, labels).to(torch.float32)
+        shared = labels.dim() == (1 if self.kind == "classes" else 2)
+        if shared or self.measure is _accuracy or isinstance(self.measure, _OfEachSeed):
+            return self.measure(scores, labels).to(torch.float32)
+        each = [self.measure(s, y) for s, y in zip(scores[:, None], labels, strict=True)]
+        return torch.cat(each).to(torch.float32)
 
     @property
     def is_share(self) -> bool:

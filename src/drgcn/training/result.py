@@ -25,9 +25,15 @@ from drgcn._io import whole_folder
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
-from drgcn.training.calling import Prepare, call_model, default_prepare, expect_types, new_model
+from drgcn.training.calling import (
+    Prepare,
+    call_model,
+    default_prepare,
+    expect_types,
+    link_maker,
+    new_model,
+)
 from drgcn.training.inputs import Kind, check_features, checked_seeds, reason_of
-from drgcn.training.task import link_maker
 
 # Settings of a grid that are not arguments of the function that makes the model.
 LANE_SETTINGS: Final = ("lr", "weight_decay", "dropout", "label_smoothing", "split")

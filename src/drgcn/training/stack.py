@@ -195,6 +195,18 @@ class ModelStack:
         """Return parameters and buffers by name, stacked; the tensors themselves, not copies."""
         return {**self.parameters, **self.buffers}
 
+    def of_lanes(self, lanes: Tensor) -> ModelStack:
+        """Return a stack of copies of some of the models."""
+        part = copy.copy(self)
+        part.seeds = tuple(self.seeds[lane] for lane in lanes.tolist())
+        part.levels = None if self.levels is None else self.levels[lanes]
+        part.parameters = {
+            name: value.detach()[lanes].requires_grad_(value.requires_grad)
+            for name, value in self.parameters.items()
+        }
+        part.buffers = {name: value[lanes] for name, value in self.buffers.items()}
+        return part
+
     def regularized_names(self) -> set[str]:
         """Return the names of the parameters under L2: all, unless the model names its own."""
         chosen = getattr(self.template, "regularized_parameters", self.template.parameters)

@@ -1,4 +1,5 @@
-"""Stopping rules: when a seed stops training, and which of its epochs is tested.
+"""Stopping rules: when a seed stops training, and which of its epochs is tested; and schedules of
+the learning rate.
 
 A rule sees the validation loss and accuracy of all seeds after every epoch, as tensors
 ``[seeds]``, and answers with tensors, so that an epoch never waits for the host. Accuracy stands
@@ -7,6 +8,8 @@ for the metric of the task; of an error it is the negative, so that more is alwa
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -14,7 +17,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.training.inputs import checked_count
+from drgcn.training.inputs import checked_count, checked_rate, name_of, reason_of, shown
 
 State = dict[str, Tensor]
 Watch = Literal["both", "accuracy", "loss"]
@@ -136,3 +139,79 @@ class Patience:
             accurate = low
         state["waited"].copy_(torch.where(accurate | low, 0, state["waited"] + 1))
         return accurate & low, state["waited"] >= self.patience
+
+
+@dataclass(frozen=True)
+class StepwiseDecay:
+    """Learning-rate schedule that takes off the same share of the initial rate every few epochs.
+
+    Args:
+        every: Epochs between two cuts.
+        share: Share that each cut takes off.
+    """
+
+    every: int
+    share: float = 0.01
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", checked_count(self.every, "every"))
+        if checked_rate(self.share, "share") > 1:
+            raise InputError(f"Expected share from 0 to 1; found {self.share}.")
+
+    def factor(self, epoch: Tensor) -> Tensor:
+        """Return the factor of the initial learning rate in an epoch, counted from 1."""
+        cuts = (epoch - 1) // self.every
+        return (1 - self.share * cuts).clamp(min=0.0)
+
+
+# A schedule of ours, or one of torch's as a function of an optimiser.
+Schedule = StepwiseDecay | Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
+
+
+def learning_rates(schedule: Schedule, lr: float, epochs: int) -> Tensor:
+    """Return the learning rate of every epoch ``[epochs]``."""
+    if isinstance(schedule, StepwiseDecay):
+        return lr * schedule.factor(torch.arange(1, epochs + 1))
+    hint = (
+        "Give StepwiseDecay(40), or a function of an optimiser, such as "
+        "partial(CosineAnnealingLR, T_max=200)."
+    )
+    ours = isinstance(schedule, type) and issubclass(schedule, StepwiseDecay)
+    made = isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
+    if ours or made or not callable(schedule):
+        raise InputError(
+            f"Expected a schedule that is made for every network; found {shown(schedule)}. {hint}"
+        )
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.5)
+    (group,) = stand_in.param_groups
+    rates: list[float] = []
+    try:
+        scheduler = schedule(stand_in)
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise InputError(
+                "Expected a schedule of the epoch alone; ReduceLROnPlateau looks at results, "
+                "which differ between the networks of a pass."
+            )
+        while len(rates) < epochs:
+            if rates:
+                stand_in.step()
+                scheduler.step()
+            rates.append(float(group["lr"]))
+    except InputError:
+        raise
+    except Exception as error:  # a schedule of anyone's may raise anything
+        raise InputError(
+            f"Expected a schedule of {epochs:,} epochs; {name_of(schedule)} raised "
+            f"{reason_of(error)}. {hint}"
+        ) from None
+    if group["momentum"] != 0.5:
+        raise InputError(
+            f"Expected a schedule of the learning rate alone; {type(scheduler).__name__} changes "
+            f"the momentum too. Turn that off, as in cycle_momentum=False."
+        )
+    wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
+    if wrong is not None:
+        raise InputError(
+            f"Expected learning rates of zero or more; {name_of(schedule)} makes {wrong}. {hint}"
+        )
+    return torch.tensor(rates)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import random_uniform, step_key
-from drgcn.training.calling import Prepare, default_prepare
+from drgcn.training.calling import Prepare
 from drgcn.training.inputs import (
     PARTS,
     check_features,
@@ -38,8 +38,6 @@ Inductive = Literal["train", "apart"]
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type")
 # One graph with masks; or three, one a part, with pairs of nodes; or three lists of graphs.
 TaskData: TypeAlias = Data | Sequence[Data] | Sequence[Sequence[Data]]
-# Pairs drawn for each negative, of which the first is taken that is no edge.
-_DRAWS: Final = 3
 
 
 def l2_penalty(parameters: list[Tensor], weight_decay: float | Tensor) -> Tensor | float:
@@ -50,12 +48,25 @@ def l2_penalty(parameters: list[Tensor], weight_decay: float | Tensor) -> Tensor
 @dataclass(frozen=True)
 class Part:
     """One forward pass: its arguments, the nodes that are scored, their labels, and the number of
-    all nodes that the model sees. In other tasks nodes are pairs of nodes, or graphs."""
+    all nodes that the model sees. In other tasks nodes are pairs of nodes, or graphs. Where every
+    lane has a split of its own, nodes and labels have a first axis for lanes."""
 
     inputs: tuple[Any, ...]
     nodes: Tensor
     labels: Tensor
     size: int
+
+    def scored(self, scores: Tensor) -> Tensor:
+        """Return the scores ``[lanes, nodes, outputs]`` of the nodes, out of those of all."""
+        if self.nodes.dim() == 1:
+            return scores[:, self.nodes]
+        return scores.gather(1, self.nodes[:, :, None].expand(-1, -1, scores.size(-1)))
+
+    def of_lanes(self, lanes: Tensor) -> Part:
+        """Return the part as some of the lanes see it."""
+        if self.nodes.dim() == 1:
+            return self
+        return replace(self, nodes=self.nodes[lanes], labels=self.labels[lanes])
 
 
 @dataclass(frozen=True)
@@ -156,10 +167,53 @@ class Task:
             key = (id(seen[part]), make)
             if key not in inputs:
                 inputs[key] = _prepared(make, seen[part], device)
-            index = seen[part][f"{part}_mask"].nonzero().flatten()
-            labels = seen[part].y[index].to(device)
-            whole[part] = Part(inputs[key], index.to(device), labels, int(seen[part].num_nodes))
+            whole[part] = _part_of(seen[part], part, inputs[key], device)
         return cls((whole["train"],), whole["val"], whole["test"], objective, batches)
+
+    def on_split(
+        self, data: Data, split: int | None, loss: LossChoice, metric: MetricChoice
+    ) -> Task:
+        """Return the task on another split of the one graph that all of its parts see."""
+        device = self.val.nodes.device
+        data, objective = labelled_data(data, split, loss, metric, device)
+        (train,) = self.train
+        parts = [
+            _part_of(data, name, part.inputs, device)
+            for name, part in zip(PARTS, (train, self.val, self.test), strict=True)
+        ]
+        return replace(self, train=(parts[0],), val=parts[1], test=parts[2], objective=objective)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of nodes in each part; tasks with the same can be :meth:`joined`."""
+        return tuple(part.nodes.size(-1) for part in (*self.train, self.val, self.test))
+
+    @staticmethod
+    def joined(tasks: Sequence[Task]) -> Task:
+        """Return the task in which each lane has the split of one of these."""
+        first = tasks[0]
+        if all(task is first for task in tasks):
+            return first
+
+        def join(parts: list[Part]) -> Part:
+            nodes, labels = ([getattr(p, n) for p in parts] for n in ("nodes", "labels"))
+            return replace(parts[0], nodes=torch.stack(nodes), labels=torch.stack(labels))
+
+        return replace(
+            first,
+            train=(join([task.train[0] for task in tasks]),),
+            val=join([task.val for task in tasks]),
+            test=join([task.test for task in tasks]),
+        )
+
+    def of_lanes(self, lanes: Tensor) -> Task:
+        """Return the task as some of the lanes see it."""
+        return replace(
+            self,
+            train=tuple(part.of_lanes(lanes) for part in self.train),
+            val=self.val.of_lanes(lanes),
+            test=self.test.of_lanes(lanes),
+        )
 
     @classmethod
     def _from_parts(
@@ -225,6 +279,11 @@ class Task:
             part("test", graphs["test"]),
             objective,
         )
+
+
+def _part_of(graph: Data, name: str, inputs: tuple[Any, ...], device: torch.device) -> Part:
+    index = graph[f"{name}_mask"].nonzero().flatten()
+    return Part(inputs, index.to(device), graph.y[index].to(device), int(graph.num_nodes))
 
 
 def is_links(data: Any) -> bool:
@@ -339,82 +398,6 @@ def _warn_of_seen_pairs(parts: Sequence[Data]) -> None:
                 DrgcnWarning,
                 stacklevel=2,
             )
-
-
-class LinkPredictor(torch.nn.Module):
-    """An encoder of nodes, and scores of pairs of them.
-
-    The score of a pair is the inner product of its nodes' vectors, or what the encoder's own
-    ``decode(z, edge_label_index)`` returns. Where training pairs are all edges, as many others
-    are drawn anew at every step, uniformly among the pairs that are no training edge.
-
-    Args:
-        encoder: Returns a vector for every node.
-        prepare: Makes the arguments of the encoder from a graph. (default: as in
-            :func:`drgcn.fit`)
-    """
-
-    def __init__(self, encoder: torch.nn.Module, prepare: Prepare | None = None) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.prepare_encoder = prepare or default_prepare(encoder)
-        if hasattr(encoder, "penalty"):
-            self.penalty = encoder.penalty
-
-    def prepare(self, data: Data) -> tuple[Any, ...]:
-        """Return the encoder's arguments, the pairs to score, and the training edges as sorted
-        numbers, which are empty where no pairs are to be drawn."""
-        pairs, labels = data.edge_label_index, data.get("edge_label")
-        edges = torch.cat([data.edge_index, pairs], 1)
-        if data.is_undirected():
-            edges = torch.cat([edges, pairs.flip(0)], 1)
-        known = (edges[0] * data.num_nodes + edges[1]).unique()
-        drawn = labels is None or bool((labels == 1).all())
-        return (*self.prepare_encoder(data), pairs, known if drawn else known[:0])
-
-    def forward(self, *arguments: Any) -> Tensor:
-        """Return scores ``[pairs, 1]``; in training those of drawn pairs come last."""
-        *inputs, pairs, known = arguments
-        z = self.encoder(*inputs)
-        if self.training and len(known):
-            pairs = torch.cat([pairs, _pairs_outside(known, z.size(0), pairs.size(1))], 1)
-        if hasattr(self.encoder, "decode"):
-            return self.encoder.decode(z, pairs).reshape(-1, 1)  # type: ignore[operator]
-        return (z[pairs[0]] * z[pairs[1]]).sum(-1, keepdim=True)
-
-    def regularized_parameters(self) -> Any:
-        """Return the parameters under L2: the encoder's choice, or all."""
-        chosen = getattr(self.encoder, "regularized_parameters", self.encoder.parameters)
-        return chosen()
-
-
-def _pairs_outside(known: Tensor, nodes: int, count: int) -> Tensor:
-    """Draw pairs ``[2, count]`` of different nodes that are no known edge.
-
-    Shapes depend on no value: each pair is the first of a few that will do, or the last.
-    """
-    drawn = torch.rand(_DRAWS, 2, count, dtype=torch.float64, device=known.device)
-    pairs = (drawn * nodes).long()
-    numbers = pairs[:, 0] * nodes + pairs[:, 1]
-    place = torch.searchsorted(known, numbers).clamp(max=len(known) - 1)
-    useless = (known[place] == numbers) | (pairs[:, 0] == pairs[:, 1])
-    chosen = pairs[-1]
-    for draw in reversed(range(_DRAWS - 1)):
-        chosen = torch.where(useless[draw], chosen, pairs[draw])
-    return chosen
-
-
-def link_maker(
-    make_encoder: Callable[[], torch.nn.Module], prepare: Prepare | None
-) -> Callable[[], torch.nn.Module]:
-    """Return a function that builds an encoder and puts it into a :class:`LinkPredictor`."""
-
-    def make() -> torch.nn.Module:
-        encoder = make_encoder()
-        return LinkPredictor(encoder, prepare) if isinstance(encoder, torch.nn.Module) else encoder
-
-    wrong = isinstance(make_encoder, torch.nn.Module) or not callable(make_encoder)
-    return make_encoder if wrong else make
 
 
 def labelled_data(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -60,6 +61,8 @@ def record(
     constants = _fold(program)
     _multiply_sparse_features(program, constants)
     _add_messages_by_products(program, constants)
+    if keys.device.type == "cpu":
+        _find_largest_by_products(program, constants)
     program.graph.eliminate_dead_code()
     program.recompile()
     return program
@@ -211,6 +214,41 @@ class _WeightedSumOfNeighbours(torch.nn.Module):
         out = sparse_product(matrix, lanes.reshape(-1, shape[axis], k))
         out = out.view(*lanes.shape[:2], -1, k).transpose(1, 2)
         return out.contiguous().view(*shape[:axis], -1, *shape[axis + 1 :])
+
+
+class _LargestMessage(torch.nn.Module):
+    """The largest message to each node, or zero, of ``[messages, ...]`` on CPU; no gradient."""
+
+    def __init__(self, to: Tensor, nodes: int, axis: int) -> None:
+        super().__init__()
+        self.messages = torch.sparse_csr_tensor(
+            F.pad(torch.bincount(to, minlength=nodes).cumsum(0), (1, 0)),
+            to.argsort(stable=True),
+            torch.ones(len(to)),
+            (nodes, len(to)),
+            check_invariants=False,
+        )
+        self.axis = axis
+
+    def forward(self, messages: Tensor) -> Tensor:
+        rows = messages.detach().movedim(self.axis, 0)
+        largest = torch.sparse.mm(self.messages.to(rows.dtype), rows.flatten(1), "amax")
+        return largest.view(-1, *rows.shape[1:]).movedim(0, self.axis)
+
+
+def _find_largest_by_products(program: fx.GraphModule, constants: Constants) -> None:
+    """Replace the maximum in a softmax over neighbours, the slowest part of it on CPU."""
+    for node in list(program.graph.nodes):
+        if node.target is not aten.scatter_reduce.two or node.args[4] != "amax":
+            continue
+        base, axis, index, messages, _ = node.args
+        axis %= len(_shape(node))
+        to = _one_list(constants.get(index), axis)
+        without_gradient = getattr(messages, "target", None) is aten.detach.default
+        alone = node.kwargs.get("include_self") is False and _is_zero(base, constants)
+        if to is not None and without_gradient and alone:
+            largest = _LargestMessage(to, _shape(node)[axis], axis)
+            _replace(program, node, largest, messages)
 
 
 def _add_messages_by_products(program: fx.GraphModule, constants: Constants) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +14,12 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from drgcn.errors import InputError
 from drgcn.kernels import Recorded
 from drgcn.streams import step_key, stream_key
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
-from drgcn.training.inputs import (
-    MakeOptimizer,
-    checked_count,
-    checked_rate,
-    name_of,
-    reason_of,
-    shown,
-)
+from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.stack import ModelStack
-from drgcn.training.stopping import StoppingRule
+from drgcn.training.stopping import Schedule, StoppingRule, learning_rates
 from drgcn.training.task import Task, l2_penalty
 
 CURVES: Final = ("train_loss", "val_loss", "val_accuracy")
@@ -37,82 +28,9 @@ TEST_CURVE: Final = "test_accuracy"
 _REPORT_EVERY: Final = 0.2
 # Epochs between two reads of a CUDA device, a fraction of a second.
 _STRIDE: Final = 20
-
-
-@dataclass(frozen=True)
-class StepwiseDecay:
-    """Learning-rate schedule that takes off the same share of the initial rate every few epochs.
-
-    Args:
-        every: Epochs between two cuts.
-        share: Share that each cut takes off.
-    """
-
-    every: int
-    share: float = 0.01
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "every", checked_count(self.every, "every"))
-        if checked_rate(self.share, "share") > 1:
-            raise InputError(f"Expected share from 0 to 1; found {self.share}.")
-
-    def factor(self, epoch: Tensor) -> Tensor:
-        """Return the factor of the initial learning rate in an epoch, counted from 1."""
-        cuts = (epoch - 1) // self.every
-        return (1 - self.share * cuts).clamp(min=0.0)
-
-
-# A schedule of ours, or one of torch's as a function of an optimiser.
-Schedule = StepwiseDecay | Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
-
-
-def learning_rates(schedule: Schedule, lr: float, epochs: int) -> Tensor:
-    """Return the learning rate of every epoch ``[epochs]``."""
-    if isinstance(schedule, StepwiseDecay):
-        return lr * schedule.factor(torch.arange(1, epochs + 1))
-    hint = (
-        "Give StepwiseDecay(40), or a function of an optimiser, such as "
-        "partial(CosineAnnealingLR, T_max=200)."
-    )
-    ours = isinstance(schedule, type) and issubclass(schedule, StepwiseDecay)
-    made = isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
-    if ours or made or not callable(schedule):
-        raise InputError(
-            f"Expected a schedule that is made for every network; found {shown(schedule)}. {hint}"
-        )
-    stand_in = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.5)
-    (group,) = stand_in.param_groups
-    rates: list[float] = []
-    try:
-        scheduler = schedule(stand_in)
-        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise InputError(
-                "Expected a schedule of the epoch alone; ReduceLROnPlateau looks at results, "
-                "which differ between the networks of a pass."
-            )
-        while len(rates) < epochs:
-            if rates:
-                stand_in.step()
-                scheduler.step()
-            rates.append(float(group["lr"]))
-    except InputError:
-        raise
-    except Exception as error:  # a schedule of anyone's may raise anything
-        raise InputError(
-            f"Expected a schedule of {epochs:,} epochs; {name_of(schedule)} raised "
-            f"{reason_of(error)}. {hint}"
-        ) from None
-    if group["momentum"] != 0.5:
-        raise InputError(
-            f"Expected a schedule of the learning rate alone; {type(scheduler).__name__} changes "
-            f"the momentum too. Turn that off, as in cycle_momentum=False."
-        )
-    wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
-    if wrong is not None:
-        raise InputError(
-            f"Expected learning rates of zero or more; {name_of(schedule)} makes {wrong}. {hint}"
-        )
-    return torch.tensor(rates)
+# Least time that a pass may still take for its stopped lanes to leave it, since the others are
+# recorded anew then.
+_SECONDS_TO_SAVE: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -125,12 +43,14 @@ class LaneSettings:
             model's own penalty.
         dropout: Rate in place of all rates of dropout of the model but zero; ``None`` for its own.
         label_smoothing: Share of a label that goes to all classes alike.
+        split: Column of masks of several splits.
     """
 
     lr: float = 0.01
     weight_decay: float = 5e-4
     dropout: float | None = None
     label_smoothing: float = 0.0
+    split: int | None = None
 
 
 class Trainer:
@@ -163,6 +83,7 @@ class Trainer:
     ) -> None:
         self.stack, self.task, self.rule = stack, task, rule
         self.curve_names = (*CURVES, TEST_CURVE) if test_curve else CURVES
+        self.make_optimizer, self.schedule = optimizer, schedule
         lanes = [lanes] * len(stack.seeds) if isinstance(lanes, LaneSettings) else list(lanes)
         self.lanes = tuple(lanes)
         seeds, device = len(stack.seeds), task.val.labels.device
@@ -243,7 +164,7 @@ class Trainer:
         """Make one step for every training part."""
         for part in self.task.train:
             scores = self.stack(part.inputs, self._next_keys())
-            loss = self._smoothed_loss(scores[:, part.nodes], part.labels)
+            loss = self._smoothed_loss(part.scored(scores), part.labels)
             self._descend(loss, self.stack.penalty(self.weight_decay))
 
     def train_on_batch(self) -> None:
@@ -313,7 +234,7 @@ class Trainer:
         """Return loss and accuracy of the validation nodes, and what is scored beside them."""
         part, test, objective = self.task.val, self.task.test, self.task.objective
         everywhere = self.stack(part.inputs)
-        scores = everywhere[:, part.nodes]
+        scores = part.scored(everywhere)
         loss = objective.loss(scores, part.labels)
         if self.rule.penalized_loss:
             penalty = self.stack.penalty(self.weight_decay)
@@ -326,7 +247,7 @@ class Trainer:
             return found
         if test.inputs is not part.inputs:
             everywhere = self.stack(test.inputs)
-        return *found, objective.score(everywhere[:, test.nodes], test.labels)
+        return *found, objective.score(test.scored(everywhere), test.labels)
 
 
 def _one_or_all(values: Sequence[float], device: torch.device) -> float | Tensor:
@@ -349,7 +270,7 @@ def _view(parameter: Tensor, start: int, stop: int) -> Tensor:
 
 
 def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
-    """Return the state between two epochs, by name."""
+    """Return the state between two epochs, by name; of the optimiser, copies."""
     found = {
         "epoch": trainer.epoch,
         "step": trainer.step,
@@ -364,23 +285,67 @@ def state_tensors(trainer: Trainer) -> dict[str, Tensor]:
         ("rule", trainer.rule_state),
     ):
         found |= {f"{prefix}/{name}": value for name, value in group.items()}
-    for name, (_, _, view) in trainer.stepped.items():
+    pieces: dict[str, list[Tensor]] = {}
+    for name, _, view in trainer.stepped.values():
         for key, value in trainer.optimizer.state.get(view, {}).items():
-            found[f"optimizer/{key}/{name}"] = value
+            pieces.setdefault(f"optimizer/{key}/{name}", []).append(value)
+    # Lanes are stepped in their order; what an optimiser counts is the same for all of them.
+    found |= {name: torch.cat(p) if p[0].dim() else p[0] for name, p in pieces.items()}
     return {name: value.detach() for name, value in found.items()}
 
 
 @torch.no_grad()
 def restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     """Restore a state that :func:`state_tensors` returned."""
-    for name, value in tensors.items():
-        if name.startswith("optimizer/"):
-            _, key, parameter = name.split("/", 2)
-            state = trainer.optimizer.state[trainer.stepped[parameter][2]]
-            state[key] = value.clone()
     own = state_tensors(trainer)
     for name, value in tensors.items():
-        own[name].copy_(value)
+        if not name.startswith("optimizer/"):
+            own[name].copy_(value)
+            continue
+        _, key, parameter = name.split("/", 2)
+        for of, lanes, view in trainer.stepped.values():
+            if of == parameter:
+                state = trainer.optimizer.state[view]
+                state[key] = (value[lanes] if value.dim() else value).clone()
+
+
+def some_lanes(trainer: Trainer, lanes: Tensor) -> Trainer:
+    """Return a trainer that goes on with some of the lanes."""
+    part = Trainer(
+        trainer.stack.of_lanes(lanes),
+        trainer.task.of_lanes(lanes),
+        trainer.rule,
+        epochs=len(trainer.curves),
+        optimizer=trainer.make_optimizer,
+        lanes=[trainer.lanes[lane] for lane in lanes.tolist()],
+        schedule=trainer.schedule,
+    )
+    state = state_tensors(trainer)
+    for name, axis in _lane_axes(trainer).items():
+        state[name] = state[name] if axis is None else state[name].index_select(axis, lanes)
+    restore(part, state)
+    return part
+
+
+def take_back(trainer: Trainer, part: Trainer, lanes: Tensor) -> None:
+    """Bring the state of some lanes home to the trainer of all."""
+    axes, state = _lane_axes(trainer), state_tensors(trainer)
+    for name, value in state_tensors(part).items():
+        axis = axes[name]
+        state[name] = value if axis is None else state[name].index_copy(axis, lanes, value)
+    restore(trainer, state)
+
+
+def _lane_axes(trainer: Trainer) -> dict[str, int | None]:
+    """Return the axis of lanes in each tensor of the state; ``None`` for what they share."""
+    two, three = (trainer.rule.start(lanes, trainer.epoch.device) for lanes in (2, 3))
+    axes: dict[str, int | None] = {}
+    for name, value in state_tensors(trainer).items():
+        axes[name] = 0 if value.dim() else None
+        if name.startswith("rule/"):
+            a, b = two[name[5:]].shape, three[name[5:]].shape
+            axes[name] = next((axis for axis in range(len(a)) if a[axis] != b[axis]), None)
+    return axes | {"curves": 2}
 
 
 @dataclass(frozen=True)
@@ -455,18 +420,29 @@ class EpochLoop:
         return seconds
 
     def _run_epochs(self, trainer: Trainer, path: Path | None, spent: float) -> None:
-        runner = EpochRunner(trainer)
+        working, lanes, runner = trainer, None, EpochRunner(trainer)
         start = saved = time.perf_counter()
-        epoch = int(trainer.epoch)
-        while epoch < self.epochs and bool(trainer.active.any()):
+        begun = epoch = int(trainer.epoch)
+        while epoch < self.epochs and bool(working.active.any()):
             # Reading a result waits for the device, so several epochs are run between reads.
             epoch += runner.run(min(runner.stride, self.epochs - epoch))
             now = time.perf_counter()
-            self._report(trainer, epoch, now)
-            if path is not None and now - saved > self.checkpoint_every:
+            self._report(working, epoch, now)
+            due = path is not None and now - saved > self.checkpoint_every
+            left = (now - start) / (epoch - begun) * (self.epochs - epoch)
+            leaving = should_leave(working.active, left)
+            if lanes is not None and (due or leaving):
+                take_back(trainer, working, lanes)
+            if path is not None and due:
                 seconds = spent + now - start
                 save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
                 saved = now
+            if leaving:
+                lanes = trainer.active.nonzero().flatten()
+                working = some_lanes(trainer, lanes)
+                runner = EpochRunner(working)
+        if lanes is not None:
+            take_back(trainer, working, lanes)
 
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:
@@ -492,6 +468,16 @@ class EpochLoop:
                 seeds=self.seeds,
             )
         )
+
+
+def should_leave(active: Tensor, seconds_left: float) -> bool:
+    """Return whether lanes that have stopped should leave the pass, so that the others are faster.
+
+    On CPU they stay: a lane's numbers depend on its place to the last bit.
+    """
+    if not active.is_cuda or seconds_left < _SECONDS_TO_SAVE:
+        return False
+    return 0 < int(active.sum()) <= len(active) // 2
 
 
 class EpochRunner:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from torch_geometric.data import Data
 
 from drgcn.audit.graph_view import GraphView
-from drgcn.audit.leaks.predictors import STRENGTHS, baselines
+from drgcn.audit.leaks.predictors import STRENGTHS, baselines, lookup_finding, lookup_scores
 from drgcn.errors import InputError
 
 
@@ -148,3 +149,68 @@ def broken(change):
 def test_what_cannot_be_predicted_is_refused(change, message):
     with pytest.raises(InputError, match=message):
         baselines(broken(change))
+
+
+def told(data, node):
+    """Labels that a look-up table of training labels has for a node, counted by hand."""
+    own = int(data.identity[node])
+    alike = (data.identity == own) & data.train_mask if own != -1 else data.train_mask & False
+    rows = data.y[alike if alike.any() else data.train_mask]
+    if data.y.dim() == 2:
+        return (rows.mean(0) > 0.5).float(), bool(alike.any())
+    return rows.bincount(minlength=3).argmax(), bool(alike.any())
+
+
+def test_a_look_up_table_is_the_one_counted_by_hand():
+    for several in (False, True):
+        data = example()
+        rng = np.random.default_rng(1)
+        data.identity = torch.from_numpy(rng.integers(-1, 60, 120))
+        if several:
+            data.y = torch.from_numpy((rng.random((120, 5)) < 0.5).astype(np.float32))
+        found, metric = lookup_scores(GraphView.of(data))
+        assert metric == ("micro-F1" if several else "accuracy")
+        for part in ("val", "test"):
+            nodes = data[f"{part}_mask"].nonzero().flatten().tolist()
+            answers = [told(data, node) for node in nodes]
+            for wanted, score in (
+                ((True, False), found[part].table),
+                ((True,), found[part].table_on_seen),
+                ((False,), found[part].table_on_others),
+            ):
+                chosen = [i for i, (_, seen) in enumerate(answers) if seen in wanted]
+                given = torch.stack([answers[i][0] for i in chosen])
+                truth = data.y[[nodes[i] for i in chosen]]
+                if several:
+                    expected = f1_score(truth, given, average="micro")
+                else:
+                    expected = float((given == truth).float().mean())
+                assert score == pytest.approx(expected)
+            assert found[part].seen == sum(seen for _, seen in answers)
+
+
+def test_things_in_training_are_serious_where_their_labels_help():
+    data = example()
+    data.identity = torch.arange(120)
+    assert lookup_finding(GraphView.of(data)).severity == "fine"
+    # Every test node is a training node under another number, with the same label.
+    train, test = (mask.nonzero().flatten() for mask in (data.train_mask, data.test_mask))
+    data.identity[test] = data.identity[train[torch.arange(len(test)) % len(train)]]
+    data.y[test] = data.y[train[torch.arange(len(test)) % len(train)]]
+    finding = lookup_finding(GraphView.of(data), {"a network": 0.9})
+    assert finding.severity == "serious"
+    assert dict(finding.rows)["look-up table of training labels"] == 1.0
+    assert dict(finding.rows)["a network"] == 0.9
+    assert finding.numbers["things with different labels"] == 0
+    # The same things with labels that contradict those in training.
+    data.y[test] = (data.y[test] + 1) % 3
+    assert lookup_finding(GraphView.of(data)).severity == "warning"
+
+
+def test_a_table_needs_labels_and_a_training_part():
+    for changes in ({"train_mask": torch.zeros(120, dtype=torch.bool)}, {"y": torch.rand(120, 2)}):
+        data = example()
+        data.identity = torch.zeros(120, dtype=torch.int64)
+        for name, value in changes.items():
+            data[name] = value
+        assert lookup_finding(GraphView.of(data)).summary.startswith("Not looked at")

@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from drgcn.studies.experiment import recipe
-from drgcn.studies.paper.page import paper_table_of, published, published_seconds
+from drgcn.studies.paper.page import (
+    paper_table_of,
+    printed_scores,
+    published,
+    published_seconds,
+)
 from drgcn.studies.records import load_records
 from drgcn.studies.report.tables import markdown_table, published_cell
 
@@ -149,11 +154,19 @@ def test_samplers_without_the_codes_quirks_have_no_number():
 
 
 def test_models_that_are_only_quoted_are_in_the_table_of_ppi():
-    quoted = [cell for cell in paper_table_of("ppi").cells if cell.job is None]
-    assert [(cell.label, cell.printed.mean) for cell in quoted] == [
-        *(("graphsage", 61.2), ("lgcn", 77.2))
-    ]
+    printed = printed_scores("ppi", "published")
+    assert {name: number.mean for name, number in printed.items() if number.std is None} == {
+        **{"graphsage": 61.2, "lgcn": 77.2, "geniepath": 97.9, "gat": 97.3}
+    }
+    assert printed["gat + dr"].text == "98.8 ± 0.1"
     assert published(recipe("ppi", "published", "geniepath")).mean == 97.9
+
+
+def test_nothing_is_printed_for_rebuilt_labels():
+    for split in ("published", "disjoint"):
+        assert printed_scores("ppi-rebuilt", split) == {}
+        for gate in (None, "dr"):
+            assert published(recipe("ppi-rebuilt", split, "gat", reweight=gate)) is None
 
 
 def test_rows_that_two_tables_print_agree_but_for_their_digits():

@@ -45,7 +45,7 @@ def test_a_number_is_reached_by_the_rule_of_the_report(make):
         "Of 4 numbers the paper prints for ASGCN, on data at hand, 3 are reached or exceeded: "
         "2 are within"
     )
-    assert words.endswith(f"and 1 above; 1 are below. Below: {below}.")
+    assert words.endswith(f"and 1 above; 1 is below. Below: {below}.")
     assert "Below:" not in reached_words([below], "ASGCN", names=False)
 
 

@@ -9,10 +9,13 @@ from pictures import comparison_figure
 from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.page import published
 from drgcn.studies.report.comparisons import row_charts
-from drgcn.studies.report.contents import write_report
+from drgcn.studies.report.contents import contents, write_report
+from drgcn.studies.report.gate_tests import decide_groups, gate_tests, uncompared
 from drgcn.studies.report.tables import (
+    GATES,
     data_name,
     gate_groups,
+    gate_table,
     markdown_table,
     merge,
     search_table,
@@ -24,6 +27,78 @@ def test_records_of_one_experiment_are_merged(make_record):
     parts = [make_record([0.8, 0.9]), make_record([0.7], first_seed=2)]
     ((_, seeds),) = merge(parts)
     assert sorted(seeds) == [0, 1, 2]
+
+
+@pytest.fixture
+def by(make_record):
+    """A record of one build, which is told by its source."""
+
+    def make(source, accuracies, **changes):
+        record = make_record(accuracies, **changes)
+        return replace(record, environment=record.environment | {"source": source})
+
+    return make
+
+
+def test_a_build_is_source_libraries_and_machine(make_record):
+    record = make_record([0.8])
+    for name in ("source", "torch", "torch_geometric", "device"):
+        other = replace(record, environment=record.environment | {name: "another"})
+        assert other.build != record.build
+    same = replace(record, environment=record.environment | {"threads": 2, "python": "3"})
+    assert same.build == record.build
+
+
+def test_what_does_not_say_its_build_is_compared_with_nothing(make_record):
+    plain, dr = make_record([0.7, 0.8]), make_record([0.8, 0.9], reweight="dr")
+    unsaid = {"device": "a machine", "torch": "2", "torch_geometric": "2", "drgcn": "0"}
+    old = [replace(record, environment=unsaid) for record in (plain, dr)]
+    assert old[0].build != old[1].build
+    assert gate_tests(old, None) == []
+    assert len(gate_tests([plain, dr], None)) == 1
+
+
+def test_a_row_has_seeds_of_one_build(by):
+    parts = [by("a", [0.8, 0.9]), by("b", [0.7], first_seed=2), by("a", [0.6], first_seed=3)]
+    ((record, seeds),) = merge(parts)
+    assert record.environment["source"] == "a"
+    assert sorted(seeds) == [0, 1, 3]
+
+
+def test_rows_of_two_builds_are_shown_and_not_compared(by):
+    """Plain and Dr are of one build, the controls of another."""
+    some = [by("a", [0.7, 0.8]), by("a", [0.8, 0.95], reweight="dr")]
+    some += [by("b", [0.7, 0.8], reweight=gate) for gate in ("static", "constant")]
+    (group,) = gate_groups(some)
+    (decided,) = decide_groups([group])
+    assert decided.keys() == {("dr", None)}
+    assert uncompared(some, None) == []
+    assert uncompared(some, "static") == ["cora, full: gcn"]
+    found = contents(some, [])
+    assert any(
+        "two builds" in line and "1 with the static gate" in line for line in found.findings
+    )
+    (block,) = next(s for s in found.sections if s.name == "curves").blocks
+    assert "not compared" in block.verdict
+    assert "sure" not in block.verdict
+    table = gate_table(some)
+    assert table.count("†") == 3  # two cells, and the note
+    mixed = [by("a", [0.7, 0.8]), *(by("b", [0.8, 0.9], reweight=g) for g in GATES[1:])]
+    assert "records of two builds, not compared" in gate_table(mixed)
+    assert "records of two builds, not compared" in variant_table(mixed)
+    assert gate_tests(mixed, None) == []
+
+
+def test_of_several_builds_the_whole_comparison_is_taken(by):
+    old = [by("old", [0.7, 0.8]), by("old", [0.8, 0.9], reweight="dr")]
+    new = by("new", [0.1, 0.1, 0.1], reweight="dr")
+    (group,) = gate_groups([new, *old])
+    assert [row[0].environment["source"] for row in group.values()] == ["old", "old"]
+    (test,) = gate_tests([new, *old], None)
+    assert test.test.gain.mean == pytest.approx(10)
+    whole = [by("new", [0.7, 0.8]), by("new", [0.8, 0.9], reweight="static"), new]
+    (group,) = gate_groups([*old, *whole])
+    assert {row[0].environment["source"] for row in group.values()} == {"new"}
 
 
 def test_the_table_shows_measured_beside_published(make_record):
@@ -90,6 +165,10 @@ def test_long_titles_stay_within_the_picture(make_record, panels):
             "cora (synthetic, scaled: none)",
         ),
         ({"feature_source": "rebuilt", "normalize": "row"}, "cora (rebuilt features)"),
+        (
+            {"name": "ppi-rebuilt", "normalize": "standard"},
+            "ppi-rebuilt (rebuilt labels, not comparable)",
+        ),
     ],
 )
 def test_data_that_was_made_here_says_so(make_record, facts, name):

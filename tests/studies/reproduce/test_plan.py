@@ -1,9 +1,20 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.paper.page import paper_tables
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.jobs import Job
-from drgcn.studies.reproduce.plan import plan, read_filters, selected
+from drgcn.studies.reproduce.plan import (
+    CONTROLS,
+    Request,
+    plan,
+    read_filters,
+    recorded_table,
+    selected,
+)
 
 from .small_plan import cell, experiment, small_table, table_of
 
@@ -104,3 +115,27 @@ def test_the_tables_of_the_paper_can_be_planned():
     cells = [c for table in paper_tables().values() for c in table.cells if c.job is not None]
     wanted = {(str(c.job.experiment), c.job.normalize) for c in cells}
     assert wanted <= {(str(job.experiment), job.normalize) for job in jobs}
+
+
+def test_all_tables_and_all_that_is_on_record_are_one_plan():
+    """What reruns everything in one build."""
+    records = load_records(Path(__file__).parents[3] / "results")
+    whole = Request.of(["all"], None, [], True, records)
+    planned = {(job.experiment.identity(""), job.normalize) for job in whole.jobs}
+    assert len(planned) == len(whole.jobs)
+    cells = [cell for table in paper_tables().values() for cell in table.cells if cell.job]
+    wanted = [(cell.job.experiment, cell.job.normalize) for cell in cells]
+    wanted += [(record.experiment, record.data["normalize"]) for record in records]
+    assert {(ran.identity(""), scaled) for ran, scaled in wanted} <= planned
+    gated = [ran for ran, _ in wanted if ran.reweight == "dr"]
+    controls = {replace(ran, reweight=gate).identity("") for ran in gated for gate in CONTROLS}
+    assert controls <= {identity for identity, _ in planned}
+
+
+def test_records_of_data_with_options_are_not_planned(make_record):
+    usual = make_record([0.5, 0.6])
+    odd = replace(usual, data=usual.data | {"options": {"nodes": 9}, "content_hash": "other"})
+    with pytest.warns(DrgcnWarning, match="1 record of data with options"):
+        table = recorded_table([usual, odd])
+    assert [cell.job.experiment for cell in table.cells] == [usual.experiment]
+    assert table.seeds == 2

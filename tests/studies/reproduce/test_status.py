@@ -48,8 +48,9 @@ def test_results_are_those_of_the_very_experiment_data_and_seeds(some):
     job = Job(experiment(epochs=3), "standard", (0, 1))
     changed = [replace(r, data={**r.data, "content_hash": "other"}) for r in some]
     status = plan_status([job], some)
-    assert results_of(status.todo, [*changed, *some]) == {job.key: {0: some[0].seeds[0]}}
-    assert results_of(status.todo, changed) == {job.key: {}}
+    row = (some[0], {0: some[0].seeds[0]})
+    assert results_of(status.todo, [*changed, *some]) == {job.key: row}
+    assert results_of(status.todo, changed) == {}
 
 
 def test_data_that_is_not_at_hand_is_named_with_the_way_to_get_it(tmp_path):

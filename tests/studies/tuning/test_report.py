@@ -58,7 +58,9 @@ def test_a_report_holds_all_that_is_needed_to_judge_it(made, tiny, tmp_path):
     assert report["budget"]["trials"] == 3
     assert report["budget"]["seeds"] == [0, 1]
     assert report["space"]["lr"] == {"low": 0.01, "high": 0.1, "log": True, "whole": False}
-    assert {"torch", "optuna", "drgcn", "source", "device"} <= report["environment"].keys()
+    assert {"torch", "drgcn", "source", "device"} <= report["environment"].keys()
+    assert report["sampler"]["strategy"] == "random"
+    assert report["budget"]["lane_epochs"] == 3 * 2 * USUAL.epochs
     assert report["hardware"] == [report["environment"]["device"]]
     for found, search in zip(report["searches"], searches, strict=True):
         assert found["epochs"] == 3 * 2 * USUAL.epochs
@@ -115,6 +117,7 @@ def test_words_have_budget_settings_and_verdicts(made):
     assert "9 were asked for, but time was up" in words
     assert "Test labels were hidden" in words
     assert "space: lr=0.01:0.1:log dropout=0:0.8" in words
+    assert "strategy: random; budget of a row: 36 lane-epochs" in words
     assert "fresh seeds 2 to 4" in words
     row = report["fresh"]["rows"][3]
     assert f"{row['test_accuracy_mean']:.2f} ± {row['test_accuracy_std']:.2f}" in words

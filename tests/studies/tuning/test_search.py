@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,10 +12,11 @@ import torch
 from drgcn.errors import InputError
 from drgcn.studies.experiment import MODELS, Experiment, recipe
 from drgcn.studies.records import load_records
-from drgcn.studies.run import run
+from drgcn.studies.run import run, run_grid
 from drgcn.studies.tuning import search as module
-from drgcn.studies.tuning.search import Search, folder_lock, run_searches, without_test
+from drgcn.studies.tuning.search import Search, folder_lock, run_searches, rungs_of, without_test
 from drgcn.studies.tuning.space import SettingRange
+from drgcn.studies.tuning.trials import FileLog, StudyLog
 
 from ...training.graphs import several
 
@@ -25,6 +27,9 @@ SPACE = (
     SettingRange("hidden_channels", choices=(4, 8)),
 )
 
+STRATEGIES = ("random", "halving", "tpe")
+LONG = replace(USUAL, epochs=18)  # for rungs of two, six and eighteen epochs
+
 # Validation nodes stand in for test nodes on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*data.val_mask and data.test_mask")
 
@@ -34,14 +39,14 @@ def search(data, out, experiment=USUAL, space=SPACE, seeds=(0, 1), **options):
 
 
 def history(found):
-    return [(trial.params, trial.value) for trial in found.trials]
+    return [(trial.settings, trial.value) for trial in found.trials]
 
 
 @pytest.fixture
 def searched(tiny, tmp_path):
     """A function that searches in a folder of its own."""
 
-    def make(name, trials=13, data=tiny, **options):
+    def make(name, trials=6, data=tiny, **options):
         found = search(data, tmp_path / name, **options)
         run_searches([found], trials)
         return found
@@ -49,21 +54,71 @@ def searched(tiny, tmp_path):
     return make
 
 
-def test_the_same_seed_gives_the_same_trials(searched):
-    first, second, other = searched("a"), searched("b"), searched("c", 4, seed=1)
+@pytest.mark.parametrize("strategy", ["random", pytest.param("tpe", marks=pytest.mark.slow)])
+def test_the_same_seed_gives_the_same_trials(searched, strategy):
+    first, second = (searched(name, strategy=strategy) for name in ("a", "b"))
+    other = searched("c", 4, seed=1, strategy=strategy)
     assert history(first) == history(second)
     assert history(first)[1:4] != history(other)[1:]
-    assert len({json.dumps(params) for params, _ in history(first)}) > 8
+    assert len({json.dumps(settings) for settings, _ in history(first)}) == 6
 
 
 @pytest.mark.slow
-def test_a_search_in_pieces_has_the_trials_of_one_in_one_go(searched):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_search_in_pieces_has_the_trials_of_one_in_one_go(searched, strategy):
     """Thirteen, for after ten TPE draws from what it has seen."""
-    whole = searched("whole")
-    for trials in (2, 11, 13):
-        pieces = searched("pieces", trials)
+    options = {"strategy": strategy, "experiment": LONG, "seeds": (0,)}
+    whole = searched("whole", 13, **options)
+    for trials in (7, 11, 13):
+        pieces = searched("pieces", trials, **options)
         assert len(pieces.trials) == trials
-    assert history(pieces) == history(whole)
+    assert [settings for settings, _ in history(pieces)] == [s for s, _ in history(whole)]
+    if strategy != "halving":  # whose trials may have been among the best of fewer before
+        assert history(pieces) == history(whole)
+
+
+def test_trials_of_one_shape_share_a_pass(searched, monkeypatch):
+    calls = []
+
+    def noted(experiments, *args, **options):
+        calls.append([e.hidden_channels for e in experiments])
+        return run_grid(experiments, *args, **options)
+
+    monkeypatch.setattr(module, "run_grid", noted)
+    found = searched("a", 6)
+    assert len(calls) == 1
+    widths = [trial.settings["hidden_channels"] for trial in found.trials]
+    assert calls[0] == widths
+    assert set(widths) == {4, 8}
+
+
+def test_of_each_rung_the_best_third_goes_on(searched):
+    found = searched("a", 6, strategy="halving", experiment=LONG, seeds=(0,))
+    log = json.loads((found.folder.parent / "search.json").read_text())["gcn"]["trials"]
+    first, last = (
+        {t["number"]: t["val_accuracy"][0] for t in log if t["epochs"] == epochs}
+        for epochs in (6, 18)
+    )
+    assert list(first) == [0, 1, 2, 3, 4, 5]
+    ranked = sorted(first, key=lambda number: (-first[number], number))
+    assert sorted(last) == sorted(ranked[:2])
+    assert found.best().value == max(last.values())
+    assert found.spent()[0] == 6 * 6 + 2 * 18
+
+
+def test_rungs_end_with_all_epochs():
+    assert rungs_of("halving", 30, 800) == [(30, 88), (10, 266), (3, 800)]
+    assert rungs_of("halving", 60, 10) == [(60, 3), (20, 10)]
+    assert rungs_of("random", 30, 800) == rungs_of("tpe", 30, 800) == [(30, 800)]
+    for trials, epochs in ((5, 800), (30, 8)):
+        with pytest.raises(InputError, match="--strategy random"):
+            rungs_of("halving", trials, epochs)
+
+
+def test_a_search_ends_where_the_space_does(searched):
+    found = searched("a", 9, space=(SettingRange("hidden_channels", choices=(4, 8, 16)),))
+    assert [trial.settings["hidden_channels"] for trial in found.trials[:1]] == [8]
+    assert len(found.trials) == 3
 
 
 def test_test_labels_play_no_part(searched, tiny):
@@ -83,26 +138,27 @@ def test_no_test_accuracy_is_on_record(searched, tiny, tmp_path):
         assert record.data["split"] == record.experiment.split == "random without test"
         for result in record.seeds.values():
             assert result.test_accuracy == result.val_accuracy
-    stored = found.trials[0]
-    assert stored.user_attrs.keys() == {"val_accuracy"}
-    assert stored.system_attrs == stored.intermediate_values == {}
+    assert "test_accuracy" not in (found.folder.parent / "search.json").read_text()
 
 
 def test_the_objective_is_the_mean_validation_accuracy(searched, tiny, tmp_path):
     found = searched("a", 3)
     for trial in found.trials:
-        e = replace(USUAL, **trial.params)
+        e = replace(USUAL, **trial.settings)
         seeds = run(e, tiny, [0, 1], tmp_path / "seen").seeds.values()
         assert trial.value == pytest.approx(sum(r.val_accuracy for r in seeds) / 2)
     values = [value for _, value in history(found)]
     assert found.best().number == values.index(max(values))
     assert found.best(1).number == 0
-    assert found.chosen() == replace(USUAL, **found.best().params)
+    assert found.chosen() == replace(USUAL, **found.best().settings)
 
 
 def test_of_equal_trials_the_first_is_the_best(searched, monkeypatch):
-    level = SimpleNamespace(seeds={seed: SimpleNamespace(val_accuracy=0.5) for seed in (0, 1)})
-    monkeypatch.setattr(module, "run", lambda *_, **__: level)
+    seeds = {seed: SimpleNamespace(val_accuracy=0.5) for seed in (0, 1)}
+    level = SimpleNamespace(seeds=seeds, reason="")
+    monkeypatch.setattr(
+        module, "run_grid", lambda experiments, *_, **__: [level] * len(experiments)
+    )
     assert searched("a", 3).best().number == 0
 
 
@@ -123,31 +179,34 @@ def test_what_was_spent_is_counted_from_records(searched):
 
 def test_never_more_trials_than_asked_for(searched, monkeypatch):
     found = searched("a", 3)
-    monkeypatch.setattr(Search, "step", lambda *_: pytest.fail("one more trial"))
+    monkeypatch.setattr(module, "run_grid", lambda *_, **__: pytest.fail("one more trial"))
     assert run_searches([found], 3) == 3
     with pytest.raises(InputError, match="--trials 3 or more"):
         run_searches([found], 2)
 
 
-def test_a_trial_whose_record_was_written_is_not_trained_again(searched, tiny, monkeypatch):
-    """Killed after the record and before the study heard of it."""
+@pytest.mark.parametrize("strategy", ["random", pytest.param("tpe", marks=pytest.mark.slow)])
+def test_a_trial_whose_record_was_written_is_not_trained_again(searched, monkeypatch, strategy):
+    """Killed after the record and before the log heard of it."""
 
     def killed(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.TrialLog, "add", killed)
+        for log in (FileLog, StudyLog):
+            patch.setattr(log, "add", killed)
         with pytest.raises(KeyboardInterrupt):
-            searched("a", 1)
+            searched("a", 1, strategy=strategy)
     calls = []
 
-    def noted(*args, **options):
-        outcome = run(*args, **options)
-        calls.append(outcome.trained)
-        return outcome
+    def noted(train, *args, **options):
+        outcomes = train(*args, **options)
+        calls.extend(o.trained for o in (outcomes if train is run_grid else [outcomes]))
+        return outcomes
 
-    monkeypatch.setattr(module, "run", noted)
-    found = searched("a", 2)
+    monkeypatch.setattr(module, "run", partial(noted, run))
+    monkeypatch.setattr(module, "run_grid", partial(noted, run_grid))
+    found = searched("a", 2, strategy=strategy)
     assert calls == [(), (0, 1)]
     assert len(found.trials) == len(load_records(found.folder)) == 2
 
@@ -163,12 +222,21 @@ def test_a_trial_that_cannot_be_trained_counts_and_the_rest_goes_on(searched, mo
         return run(*args, **options)
 
     monkeypatch.setattr(module, "run", picky)
-    found = searched("a", 4)
+    found = searched("a", 4, strategy="tpe")
     assert len(found.trials) == len(calls) == 4
-    reasons = [trial.user_attrs.get("reason") for trial in found.trials]
-    assert reasons == ["odd", "too much", None, None]
+    assert [trial.reason for trial in found.trials] == ["odd", "too much", "", ""]
     assert found.best().number in (2, 3)
     assert found.spent()[0] == 2 * 2 * USUAL.epochs
+
+
+def test_a_trial_that_diverges_among_others_counts_and_is_not_repeated(searched, monkeypatch):
+    space = (SettingRange("lr", choices=(0.01, 1e30, 0.1)),)
+    found = searched("a", 3, space=space)
+    failed = [trial for trial in found.trials if trial.reason]
+    assert [trial.settings["lr"] for trial in failed] == [1e30]
+    assert found.spent()[0] == 2 * 2 * USUAL.epochs
+    monkeypatch.setattr(module, "run_grid", lambda *_, **__: pytest.fail("trained again"))
+    assert history(searched("a", 3, space=space)) == history(found)
 
 
 def test_a_search_that_never_succeeds_says_why(searched, monkeypatch):
@@ -176,7 +244,7 @@ def test_a_search_that_never_succeeds_says_why(searched, monkeypatch):
         raise InputError("it does not fit")
 
     monkeypatch.setattr(module, "run", never)
-    found = searched("a", 2)
+    found = searched("a", 2, strategy="tpe")
     with pytest.raises(InputError, match=r"none among 2\. The last one: it does not fit"):
         found.best()
 
@@ -187,6 +255,7 @@ def test_a_search_that_never_succeeds_says_why(searched, monkeypatch):
         ({"seed": 1}, "sampler seed"),
         ({"seeds": (0, 1, 2)}, "seeds"),
         ({"space": SPACE[:2]}, "space"),
+        ({"strategy": "halving", "experiment": LONG}, "experiment, strategy"),
         ({"experiment": replace(USUAL, epochs=4)}, "experiment"),
     ],
 )
@@ -196,36 +265,53 @@ def test_another_search_in_the_same_folder_is_refused(searched, change, word):
         searched("a", 1, **change)
 
 
-def test_a_damaged_study_is_named(tiny, tmp_path):
-    (tmp_path / "study.db").write_bytes(b"no study" * 100)
-    with pytest.raises(InputError, match=r"study\.db"):
-        search(tiny, tmp_path)
+@pytest.mark.parametrize(("strategy", "name"), [("tpe", "study.db"), ("random", "search.json")])
+def test_a_damaged_log_is_named(tiny, tmp_path, strategy, name):
+    (tmp_path / name).write_bytes(b"no study" * 100)
+    with pytest.raises(InputError, match=name):
+        search(tiny, tmp_path, strategy=strategy)
+
+
+def test_a_folder_of_another_strategy_is_left_alone(tiny, tmp_path):
+    search(tiny, tmp_path / "old", strategy="tpe")
+    with pytest.raises(InputError, match="--strategy tpe"):
+        search(tiny, tmp_path / "old")
+    search(tiny, tmp_path / "new")
+    with pytest.raises(InputError, match="--strategy random"):
+        search(tiny, tmp_path / "new", strategy="tpe")
 
 
 # Several searches, time, and two processes
 
 
-def test_searches_take_turns_and_stop_together_when_time_is_up(tiny, tmp_path):
-    plain = search(tiny, tmp_path)
-    gated = search(tiny, tmp_path, experiment=replace(USUAL, reweight="dr"))
+@pytest.mark.parametrize("strategy", ["random", pytest.param("tpe", marks=pytest.mark.slow)])
+def test_searches_take_turns_and_stop_together_when_time_is_up(
+    tiny, tmp_path, monkeypatch, strategy
+):
+    monkeypatch.setattr(module, "_ROUND", 1)
+    plain = search(tiny, tmp_path, strategy=strategy)
+    dr = replace(USUAL, reweight="dr")
+    gated = search(tiny, tmp_path, experiment=dr, strategy=strategy)
     assert run_searches([plain, gated], 5, timeout=0) == 1
     assert len(plain.trials) == len(gated.trials) == 1
     assert run_searches([plain, gated], 5, timeout=0) == 1  # time spent before counts
-    assert run_searches([plain, gated], 4) == 4
-    assert len(plain.trials) == len(gated.trials) == 4
+    assert run_searches([plain, gated], 3) == 3
+    assert len(plain.trials) == len(gated.trials) == 3
     # The same seed draws the same first settings for both, whatever they are worth.
-    assert [t.params for t in plain.trials] == [t.params for t in gated.trials]
+    assert [t.settings for t in plain.trials] == [t.settings for t in gated.trials]
 
 
-def test_progress_counts_every_trial_once(tiny, tmp_path):
+@pytest.mark.parametrize(("strategy", "ends"), [("random", [(4, 4)]), ("tpe", [(3, 4), (4, 4)])])
+def test_progress_counts_every_trial_once(tiny, tmp_path, strategy, ends):
     seen = []
-    found = search(tiny, tmp_path)
+    found = search(tiny, tmp_path, strategy=strategy)
     run_searches([found], 2)
     run_searches([found], 4, progress=seen.append)
-    ends = [now for now in seen if now.finished]
-    assert [(now.done, now.in_all) for now in ends] == [(3, 4), (4, 4)]
-    assert ends[-1].best == found.best().value
-    assert all(0 <= now.share <= 1 for now in seen)
+    finished = [now for now in seen if now.finished]
+    assert [(now.done, now.in_all) for now in finished] == ends
+    assert finished[-1].trained == 2
+    assert finished[-1].best == found.best().value
+    assert all(0 <= now.share <= 2 for now in seen)
 
 
 def test_a_folder_holds_one_search_at_a_time(tmp_path):

@@ -1,11 +1,13 @@
+import math
+
 import pytest
 
 from drgcn.errors import InputError
 from drgcn.nn import GAT, GCN, FastGCN, MixHop
-from drgcn.studies.experiment import MODELS, recipe
+from drgcn.studies.experiment import MODELS, recipe, tunable, with_settings
 from drgcn.studies.run import build
-from drgcn.studies.tuning.search import corners, settings_inside, with_settings
-from drgcn.studies.tuning.space import SettingRange, default_space, read_space, tunable
+from drgcn.studies.tuning.search import corners, settings_inside
+from drgcn.studies.tuning.space import SettingRange, default_space, draw_settings, read_space
 
 
 def read(*words, model="gcn", make=GCN):
@@ -111,3 +113,24 @@ def test_drawn_numbers_are_short_and_stay_inside():
 def test_true_is_not_one():
     assert not SettingRange("residual", choices=(True, False)).contains(1)
     assert not SettingRange("count", 0, 4, whole=True).contains(True)
+
+
+def test_drawn_settings_are_different_and_the_first_of_a_longer_list():
+    space = read("lr=1e-4:1e-1:log", "num_layers=1:9:log", "hidden_channels=16,32")
+    usual = {"lr": 0.01, "num_layers": 2, "hidden_channels": 32}
+    found = draw_settings(space, 40, 0, usual)
+    assert found[0] == usual
+    assert found[:7] == draw_settings(space, 7, 0, usual)
+    assert found[1:7] != draw_settings(space, 7, 1, usual)[1:]
+    assert len({tuple(one.values()) for one in found}) == 40
+    for one in space:
+        assert all(one.contains(own[one.name]) for own in found)
+    assert {own["num_layers"] for own in found} >= {1, 2, 3}
+    logs = [math.log10(own["lr"]) for own in found]
+    assert sum(logs) / 40 == pytest.approx(-2.5, abs=0.4)
+
+
+def test_a_space_without_more_settings_is_drawn_out():
+    assert len(draw_settings(read("num_layers=1:3", "hidden_channels=4,8"), 40, 0)) == 6
+    narrow = draw_settings(read("lr=0.01:0.0100001"), 40, 0)
+    assert 1 <= len(narrow) <= 2

@@ -100,7 +100,7 @@ def _comparisons(records: Sequence[RunRecord]) -> list[Group]:
     for rows, decided in zip(groups, decide_groups(groups), strict=True):
         record = next(iter(rows.values()))[0]
         ran = record.experiment
-        if ran.model != "gcn" or ran.norm or ran.pre_activation or not {None, "dr"} <= rows.keys():
+        if ran.model != "gcn" or ran.norm or ran.pre_activation or ("dr", None) not in decided:
             continue
         content = record.data["content_hash"]
         if content not in chosen or not unusual(ran):

@@ -43,6 +43,7 @@ NAMES: Final = (
     "norms",
     "pre-activation",
     "inductive",
+    "ppi-rebuilt",
     "reddit-like",
     "quoted",
 )
@@ -71,6 +72,7 @@ _HINTS: Final[dict[str, Any]] = {
     "reason": str,
     "needs": str,
     "stand_in": str,
+    "baseline": str,
 }
 _ROW: Final = ("model", "reweight", "norm", "pre_activation")
 _NOTHING = ("-", "--", "")
@@ -182,6 +184,7 @@ def _cell(
         split=settings.get("split"),
         label=settings.label,
         stand_in=None if absent else settings.get("stand_in"),
+        baseline=None if absent else settings.get("baseline"),
     )
 
 
@@ -249,8 +252,8 @@ class CellSettings:
 
     Attributes:
         values: Settings of :class:`Experiment` by name, and ``normalize``, ``quantity``,
-            ``reason`` (why nothing is run), ``needs`` (data that the user has to get first) and
-            ``stand_in``.
+            ``reason`` (why nothing is run), ``needs`` (data that the user has to get first),
+            ``stand_in`` and ``baseline``.
     """
 
     values: Mapping[str, Any]
@@ -397,6 +400,44 @@ def published(experiment: Experiment) -> Published | None:
         return None
     number, table = found
     return Published(number.mean, number.std, table, number.decimals)
+
+
+# NOTE[PAPER] Table 5 repeats accuracies of Tables 2 and 12 with one more digit and without their
+# deviations, which hold for it, too. Its differences are of means over runs of their own: their
+# deviation is that of both rows together.
+def printed_deviation(cell: TableCell) -> float | None:
+    """Return the deviation printed with a cell's number or, if none is, with the same number in
+    another table; ``None`` where the paper prints none."""
+    if cell.printed is None or cell.printed.std is not None:
+        return None if cell.printed is None else cell.printed.std
+    if cell.job is None or cell.quantity not in ("test", "gain"):
+        return None
+    ran = cell.job.experiment
+    if cell.quantity == "test":
+        return _deviation(ran, cell.printed)
+    rows = [_deviation(replace(ran, reweight=gate)) for gate in (None, ran.reweight)]
+    return None if None in rows else math.hypot(*(row for row in rows if row is not None))
+
+
+def _deviation(experiment: Experiment, printed: PrintedNumber | None = None) -> float | None:
+    """The deviation that a table of results prints for a row, if it prints the same number."""
+    found = _numbers().get((experiment.dataset, experiment.split, experiment.label))
+    if found is None or printed is None:
+        return None if found is None else found[0].std
+    unit = 10.0 ** -min(found[0].decimals, printed.decimals)
+    return found[0].std if abs(found[0].mean - printed.mean) <= unit / 2 + 1e-9 else None
+
+
+def printed_scores(dataset: str, split: str) -> dict[str, PrintedNumber]:
+    """Return all accuracies (or micro-F1) that the paper prints for a dataset and split, also
+    those it quotes, by row; of several tables the first."""
+    found: dict[str, PrintedNumber] = {}
+    for table in map(paper_table_of, RESULTS):
+        for cell in table.printed:
+            place = (cell.dataset, cell.split, cell.quantity)
+            if place == (dataset, split, "test") and cell.label and cell.printed:
+                found.setdefault(cell.label, cell.printed)
+    return found
 
 
 def published_seconds() -> dict[str, float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
@@ -24,8 +23,8 @@ _NAMED: Final = ("dataset", "split", "model", "reweight", "norm", "pre_activatio
 # Of data that the paper does not count: its recipes fit whatever widths there are.
 _SOME_WIDTHS = (16, 2)
 
-#: Seeds by recipe and content of the data.
-Recorded = Mapping[tuple[str, str], Mapping[str, set[int]]]
+#: Seeds by recipe, and then by content of the data and build.
+Recorded = Mapping[tuple[str, str], Mapping[tuple[str, ...], set[int]]]
 
 
 def table_facts(table: PaperTable) -> dict[str, Any]:
@@ -166,8 +165,10 @@ class TableCounts:
         printed: Cells with a printed number.
         runnable: Cells that can be run.
         need_data: Cells that could be, if the user had the data.
+        run_apart: Cells that ``drgcn baselines`` runs.
         on_record: Runnable cells of which any seed is on record; ``None`` if nobody looked.
-        complete: Those of which every seed is.
+        complete: Those of which every seed is, trained by one build.
+        not_run: Runnable cells of which no seed is on record.
     """
 
     name: str
@@ -176,18 +177,21 @@ class TableCounts:
     printed: int
     runnable: int
     need_data: int
+    run_apart: int = 0
     on_record: int | None = None
     complete: int | None = None
+    not_run: int | None = None
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Counts that are known, in the order above."""
-        counts = (self.printed, self.runnable, self.need_data, self.on_record, self.complete)
-        return tuple(count for count in counts if count is not None)
+        """Counts that are known, in the order above, without what follows from the others."""
+        counts = (self.printed, self.runnable, self.need_data, self.run_apart)
+        looked = (self.complete, self.not_run)
+        return (*counts, *(count for count in looked if count is not None))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, without counts that nobody asked for."""
-        looked = {"on_record", "complete"}
+        looked = {"on_record", "complete", "not_run"}
         return {k: v for k, v in asdict(self).items() if v is not None or k not in looked}
 
 
@@ -198,10 +202,7 @@ def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCount
         table: The table.
         known: Seeds on record, if they are to be counted.
     """
-    seeds = [
-        0 if known is None or cell.job is None else seeds_of(cell.job, known)
-        for cell in table.runnable
-    ]
+    seeds = [0 if known is None else seeds_of(cell, known) for cell in table.runnable]
     return TableCounts(
         name=table.name,
         number=table.number,
@@ -209,25 +210,43 @@ def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCount
         printed=len(table.printed),
         runnable=len(table.runnable),
         need_data=sum(cell.job is not None and not cell.runnable for cell in table.cells),
+        run_apart=sum(cell.baseline is not None for cell in table.cells),
         on_record=None if known is None else sum(count > 0 for count in seeds),
         complete=None if known is None else sum(count >= table.seeds for count in seeds),
+        not_run=None if known is None else sum(count == 0 for count in seeds),
     )
 
 
 def recorded(records: Iterable[RunRecord]) -> Recorded:
-    """Return the seeds on record by experiment, scaling of features, and content of the data.
+    """Return the seeds on record by recipe, and then by content of the data and build.
 
     Records of data made with options of its own are left out: a recipe has none.
     """
-    found: dict[tuple[str, str], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    found: dict[tuple[str, str], dict[tuple[str, ...], set[int]]] = {}
     for record in records:
         if not record.data.get("options"):
             place = (record.experiment.identity(""), str(record.data.get("normalize")))
-            found[place][record.data["content_hash"]] |= record.seeds.keys()
+            seeds = found.setdefault(place, {})
+            key = (record.data["content_hash"], *record.build)
+            seeds[key] = seeds.get(key, set()) | record.seeds.keys()
     return found
 
 
-def seeds_of(job: CellRecipe, known: Recorded) -> int:
-    """Return the number of seeds of a recipe on record; of several contents, the most."""
-    contents = known.get((job.experiment.identity(""), job.normalize), {})
-    return max(map(len, contents.values()), default=0)
+def seeds_of(cell: TableCell, known: Recorded) -> int:
+    """Return the number of seeds of a cell on record; of several contents and builds, the most.
+
+    A gain needs both of its rows, of one build.
+    """
+    if cell.job is None:
+        return 0
+    found = _seeds(cell.job, known)
+    if cell.quantity == "gain":
+        plain = _seeds(
+            replace(cell.job, experiment=replace(cell.job.experiment, reweight=None)), known
+        )
+        found = {key: seeds & plain[key] for key, seeds in found.items() if key in plain}
+    return max(map(len, found.values()), default=0)
+
+
+def _seeds(job: CellRecipe, known: Recorded) -> Mapping[tuple[str, ...], set[int]]:
+    return known.get((job.experiment.identity(""), job.normalize), {})

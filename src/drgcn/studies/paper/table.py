@@ -90,6 +90,7 @@ class TableCell:
         split: Its split.
         label: The row's name in our tables, such as ``gcn + dr``, also where nothing is run.
         stand_in: Table to look at instead.
+        baseline: Beginning of the names of its methods in ``drgcn baselines``, if that runs it.
     """
 
     row: str
@@ -103,6 +104,7 @@ class TableCell:
     split: str | None = None
     label: str | None = None
     stand_in: str | None = None
+    baseline: str | None = None
 
     @property
     def runnable(self) -> bool:

@@ -12,12 +12,20 @@ import numpy as np
 from drgcn.reporting.charts import Axis, Chart
 from drgcn.reporting.tables import Table
 from drgcn.stats import FEWEST, Decision, correlate
-from drgcn.studies.comparison import Pair, Results, gain, k_words, summarize, verdict
+from drgcn.studies.comparison import Pair, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
-from drgcn.studies.records import RunRecord
 from drgcn.studies.report.gate_tests import GateTest
 from drgcn.studies.report.measurements import mean_saturation, share_words
-from drgcn.studies.report.tables import GATES, Row, data_name, published_cell, row_name
+from drgcn.studies.report.tables import (
+    GATES,
+    TWO_BUILDS,
+    Row,
+    data_name,
+    gain_words,
+    one_build,
+    published_cell,
+    row_name,
+)
 
 #: How pictures and their colours name a gate.
 GATE_NAMES: Final[Mapping[str | None, str]] = {
@@ -41,7 +49,8 @@ class ComparisonBlock:
         short: What came out, in a few words.
         facts: What the data is, and what departs from the usual training.
         table: The rows.
-        verdict: What follows; empty unless plain, Dr and both controls are there.
+        verdict: What follows; empty unless plain, Dr and both controls are there, and none if they
+            were trained by different builds.
         charts: Pictures.
         provenance: Where the numbers come from.
     """
@@ -67,46 +76,72 @@ def comparison_block(
     """
     shown = {gate: gates[gate] for gate in GATES if gate in gates}
     record = next(iter(shown.values()))[0]
-    data, where = record.data, record.environment
-    results = {gate: seeds for gate, (_, seeds) in shown.items()}
+    data = record.data
     plain = replace(record, experiment=replace(record.experiment, reweight=None))
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
     parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test."
     departs = unusual(record.experiment)
     return ComparisonBlock(
         title=f"{data_name(record)}, split {data['split']}: {row_name(plain)}",
-        short=_short(results),
+        short=_short(shown),
         facts=f"{counts}; {parts}".format_map(data)
         + (f" Departing from the usual training: {departs}." if departs else ""),
         table=_table(shown, f"comparison-{number}", str(data.get("metric") or "accuracy")),
-        verdict=verdict(decided) if set(GATES) <= gates.keys() else "",
+        verdict=_verdict(shown, decided),
         charts=tuple(row_charts(shown)),
-        provenance=f"Data {data['content_hash']}; {where['device']}, torch {where['torch']}, "
-        f"PyG {where['torch_geometric']}, drgcn {where['drgcn']} ({where['source']}).",
+        provenance=f"Data {data['content_hash']}; {_build_words(shown)}.",
     )
 
 
-def _short(results: Mapping[str | None, Results]) -> str:
-    if {None, "dr"} <= results.keys() and len(results["dr"].keys() & results[None].keys()) > 1:
-        return f"Dr - plain {gain(results['dr'], results[None])}"
-    return ", ".join(f"{summarize(seeds).mean:.1f}" for seeds in results.values()) + " %"
+def _verdict(shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision]) -> str:
+    if not set(GATES) <= shown.keys():
+        return ""
+    if all(one_build(row, shown["dr"]) for row in shown.values()):
+        return verdict(decided)
+    others = [GATE_NAMES[gate] for gate in shown if not one_build(shown[gate], shown["dr"])]
+    return (
+        f"{TWO_BUILDS.capitalize()}: Dr and {', '.join(others)}. Train all four rows again in one "
+        f"folder of their own for a verdict."
+    )
+
+
+def _build_words(shown: Mapping[str | None, Row]) -> str:
+    """Describe the build of the rows, or each one where they are of several."""
+    builds: dict[str, list[str]] = {}
+    for gate, (record, _) in shown.items():
+        where = record.environment
+        words = (
+            f"{where['device']}, torch {where['torch']}, PyG {where['torch_geometric']}, drgcn "
+            f"{where['drgcn']} ({where['source']})"
+        )
+        builds.setdefault(words, []).append(GATE_NAMES[gate])
+    if len(builds) == 1:
+        return next(iter(builds))
+    return "; ".join(f"{', '.join(names)}: {words}" for words, names in builds.items())
+
+
+def _short(shown: Mapping[str | None, Row]) -> str:
+    if {None, "dr"} <= shown.keys() and len(shown["dr"][1].keys() & shown[None][1].keys()) > 1:
+        return f"Dr - plain {gain_words(shown['dr'], shown[None])}"
+    return ", ".join(f"{summarize(seeds).mean:.1f}" for _, seeds in shown.values()) + " %"
 
 
 def _table(shown: Mapping[str | None, Row], name: str, metric: str) -> Table:
-    plain = shown[None][1] if None in shown else None
+    plain = shown.get(None)
     heads = ["model", f"test {metric} %", "published", "gain over plain [95 %]", "K per layer"]
-    rows = tuple(_cells(record, seeds, plain) for record, seeds in shown.values())
+    rows = tuple(_cells(row, plain) for row in shown.values())
     heads += ["stuck per layer", "best epoch", "seeds"]
     return Table(heads, rows, name, name, left=1)
 
 
-def _cells(record: RunRecord, seeds: Results, plain: Results | None) -> tuple[str, ...]:
+def _cells(row: Row, plain: Row | None) -> tuple[str, ...]:
+    record, seeds = row
     summary = summarize(seeds)
     return (
         record.experiment.label,
         summary.words(2),
         published_cell(record),
-        "" if plain is None or plain is seeds or summary.seeds < 2 else str(gain(seeds, plain)),
+        "" if plain is None or plain is row or summary.seeds < 2 else gain_words(row, plain),
         k_words(summary.k),
         share_words(mean_saturation(seeds)),
         str(round(summary.best_epoch)),

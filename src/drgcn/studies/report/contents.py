@@ -32,15 +32,25 @@ from drgcn.studies.report.gate_tests import (
     decide_groups,
     gate_test_table,
     gate_tests,
+    uncompared,
+    uncompared_words,
 )
 from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
-from drgcn.studies.report.tables import RECORD_HEADS, gate_groups, merge, record_rows
+from drgcn.studies.report.tables import (
+    RECORD_HEADS,
+    gate_groups,
+    merge,
+    record_rows,
+    rows_by_build,
+)
 from drgcn.studies.report.verdicts import (
     PAPER_RUNS,
+    BaselineRuns,
     CellRows,
     CellVerdict,
     FailedJobs,
     JudgedTable,
+    Verdict,
     count_verdicts,
     judged_tables,
     overview,
@@ -53,11 +63,13 @@ READING: Final = (
     f"Difference to the paper: ours less the printed number, with a 95 % interval by Welch's "
     f"method. Both sides have a deviation of their own; what the paper prints behind ± is taken "
     f"as the standard deviation over {PAPER_RUNS} runs, which it says all its methods were given. "
-    f"Where no deviation is printed, the number is taken as it stands and only ours vary: such "
-    f"numbers are mostly quoted from others.",
-    f"Verdict: reproduced, if the interval holds zero or the difference is smaller than what the "
-    f"printed digits leave out; above or below, if neither; not comparable on other features, on "
-    f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
+    f"Where a table prints no deviation and another one prints it for the same number, that one "
+    f"holds; where none does, the number is taken as it stands and only ours vary: such numbers "
+    f"are mostly quoted from others.",
+    f"Verdict: reproduced, if zero lies in the interval, widened on both sides by half a unit of "
+    f"the last printed digit; above or below, if not; not comparable on other features, on "
+    f"made-up data, on another machine, with fewer than {PAPER_RUNS} seeds, or of a difference "
+    f"between rows of two builds; run apart, by `drgcn baselines`. Many seeds make a "
     f"small difference a sure one: look at its size, too. The pictures of a table share one "
     f"scale; an arrow means further out.",
     f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
@@ -138,12 +150,13 @@ def contents(
         folder: Where the records lie, to look for suites and for jobs that failed.
     """
     suites = readable_suites(folder)
-    judged = judged_tables(tables, CellRows(records, FailedJobs(folder)))
+    judged = judged_tables(tables, CellRows(records, FailedJobs(folder), BaselineRuns(folder)))
     families = {against: gate_tests(records, against) for against in BASELINES}
+    apart = {against: uncompared(records, against) for against in BASELINES}
     sections = [
         _where(records, suites),
         _paper(judged),
-        _tests(families),
+        _tests(families, apart),
         _gates(records),
         _gain(families[None]),
         _blocks(records),
@@ -152,7 +165,7 @@ def contents(
         Section("reading", "How to read this", READING),
     ]
     return Contents(
-        findings=tuple(findings(records, judged, families)),
+        findings=tuple(findings(records, judged, families, apart)),
         sections=tuple(section for section in sections if section is not None),
     )
 
@@ -181,7 +194,9 @@ def _paper(judged: Sequence[JudgedTable]) -> Section | None:
     )
 
 
-def _tests(families: dict[str | None, list[GateTest]]) -> Section | None:
+def _tests(
+    families: Mapping[str | None, Sequence[GateTest]], apart: Mapping[str | None, Sequence[str]]
+) -> Section | None:
     tables = []
     for against, tests in families.items():
         if tests:
@@ -189,12 +204,14 @@ def _tests(families: dict[str | None, list[GateTest]]) -> Section | None:
             table = gate_test_table(ordered, against)
             tables.append(replace(table, folded=against is not None and len(tests) > 10))
     words = (
-        "Same data, same training, same seeds: rows that differ in their gate alone. What Dr "
-        "gains over the plain model may be due to gating as such; what it gains over a gate that "
-        "sees no data is not. The tests speak of other seeds on the same split, not of other "
-        "splits or other data.",
+        "Same data, same training, same seeds, same build: rows that differ in their gate alone. "
+        "What Dr gains over the plain model may be due to gating as such; what it gains over a "
+        "gate that sees no data is not. The tests speak of other seeds on the same split, not of "
+        "other splits or other data.",
+        *(uncompared_words(found, against) for against, found in apart.items() if found),
     )
-    return Section("dr", "What Dr does", words, tuple(tables)) if tables else None
+    any_pair = tables or any(apart.values())
+    return Section("dr", "What Dr does", words, tuple(tables)) if any_pair else None
 
 
 def _gates(records: Sequence[RunRecord]) -> Section | None:
@@ -249,12 +266,21 @@ def findings(
     records: Sequence[RunRecord],
     judged: Sequence[JudgedTable],
     families: Mapping[str | None, Sequence[GateTest]],
+    apart: Mapping[str | None, Sequence[str]],
 ) -> list[str]:
     """Return the main findings: runs, the paper's numbers, and the effect of Dr."""
     found = [size_words(records)]
     if any(one.trained for one in judged):
         found += paper_words(judged)
     found += [count_words(tests, against) for against, tests in families.items() if tests]
+    if names := {against: len(settings) for against, settings in apart.items() if settings}:
+        each = ", ".join(
+            f"{count} with the {BASELINES[against]}" for against, count in names.items()
+        )
+        found.append(
+            f"Not compared, as the two rows are of two builds (source, torch, PyG or machine "
+            f"differ): {each}."
+        )
     return found
 
 
@@ -283,14 +309,19 @@ def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
         f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['above']} of "
         f"ours {'lies' if count['above'] == 1 else 'lie'} above and {count['below']} below. "
         f"{count['not comparable']} {verbs['not comparable']} run on other "
-        f"data, on another machine or with fewer seeds, and {count['not run']} "
-        f"{verbs['not run']} not run. If "
+        f"data, on another machine, with fewer seeds or by two builds, {_apart_words(count)}"
+        f"and {count['not run']} {verbs['not run']} not run. If "
         f"every number were equal in truth, one interval in twenty would still miss it."
     ]
     data = [one for table in judged if table.counts_data for one in table.found]
     if counted := [one for one in data if one.values]:
         words.append(_data_words(counted, len(data)))
     return words
+
+
+def _apart_words(count: Mapping[Verdict, int]) -> str:
+    number = count["run apart"]
+    return f"{number} {'was' if number == 1 else 'were'} run by `drgcn baselines`, " * bool(number)
 
 
 def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:
@@ -331,7 +362,14 @@ def version_words(records: Sequence[RunRecord]) -> str:
         if found:
             parts.append(f"{name.replace('torch_geometric', 'PyG')} {', '.join(found)}")
     sources = {record.environment.get("source") for record in records}
-    return f"{'; '.join(parts)}; {len(sources)} states of this package's code."
+    words = f"{'; '.join(parts)}; {len(sources)} states of this package's code."
+    rows = rows_by_build(records).values()
+    if several := sum(len(builds) > 1 for builds in rows):
+        words += (
+            f" {plural(several, 'experiment')} with records of several builds: shown is the one "
+            f"with most seeds or, in a comparison, with most of its rows."
+        )
+    return words
 
 
 def suite_table(suites: Sequence[SuiteRecord]) -> Table | None:

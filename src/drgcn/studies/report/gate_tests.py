@@ -11,11 +11,18 @@ from drgcn.reporting.tables import Table
 from drgcn.stats import LEVEL, Decision, PairedTest, Sign, decide, p_words
 from drgcn.studies.comparison import PAIRS, Pair, differences, summarize
 from drgcn.studies.records import RunRecord
-from drgcn.studies.report.tables import Row, data_name, gate_groups, row_name
+from drgcn.studies.report.tables import (
+    TWO_BUILDS,
+    Row,
+    data_name,
+    gate_groups,
+    one_build,
+    row_name,
+)
 
 #: What Dr is held against, by the gate of the other row.
 BASELINES: Final[Mapping[str | None, str]] = {
-    None: "plain",
+    None: "plain model",
     "static": "static gate",
     "constant": "constant gate",
 }
@@ -32,7 +39,7 @@ _KINDS: Final = {"up": "above", "down": "below", "unsure": "unsure"}
 
 @dataclass(frozen=True)
 class GateTest:
-    """Dr against one other row: the same data, model, training and seeds.
+    """Dr against one other row: the same data, model, training, seeds and build.
 
     Attributes:
         dataset: Name of the dataset, with what sets its features apart.
@@ -78,10 +85,21 @@ def gate_tests(records: Sequence[RunRecord], against: str | None) -> list[GateTe
     ]
 
 
+def uncompared(records: Sequence[RunRecord], against: str | None) -> list[str]:
+    """Settings with Dr and one other row on record, but by different builds."""
+    found = []
+    for rows in gate_groups(records):
+        if {"dr", against} <= rows.keys() and not one_build(rows["dr"], rows[against]):
+            record = rows["dr"][0]
+            found.append(f"{data_name(record)}, {record.data['split']}: {_plain_name(record)}")
+    return found
+
+
 def decide_groups(groups: Sequence[Mapping[str | None, Row]]) -> list[dict[Pair, Decision]]:
     """Judge every pair of rows in groups that are shown on one page.
 
-    Each pair of gates is a family over all groups, the one that :func:`gate_tests` shows.
+    Each pair of gates is a family over all groups, the one that :func:`gate_tests` shows. Pairs
+    of rows of different builds are left out.
     """
     families = {pair: _family(groups, pair) for pair in PAIRS}
     return [
@@ -93,7 +111,11 @@ def decide_groups(groups: Sequence[Mapping[str | None, Row]]) -> list[dict[Pair,
 def _family(groups: Sequence[Mapping[str | None, Row]], pair: Pair) -> dict[int, Decision]:
     """Decisions on one pair of gates, by the place of the group."""
     gate, other = pair
-    places = [place for place, rows in enumerate(groups) if {gate, other} <= rows.keys()]
+    places = [
+        place
+        for place, rows in enumerate(groups)
+        if {gate, other} <= rows.keys() and one_build(rows[gate], rows[other])
+    ]
     family = decide([differences(groups[p][gate][1], groups[p][other][1]) for p in places])
     return dict(zip(places, family, strict=True))
 
@@ -108,16 +130,19 @@ def counts(tests: Sequence[GateTest]) -> dict[Sign, int]:
 
 def _gate_test(row: Row, decision: Decision) -> GateTest:
     record, seeds = row
-    plain = replace(record, experiment=replace(record.experiment, reweight=None))
     return GateTest(
         dataset=data_name(record),
         split=record.data["split"],
-        model=row_name(plain),
+        model=_plain_name(record),
         synthetic=str(record.data.get("feature_source", "")).startswith("generated"),
         decision=decision,
         name=str(record.data["name"]),
         k=summarize(seeds).k,
     )
+
+
+def _plain_name(record: RunRecord) -> str:
+    return row_name(replace(record, experiment=replace(record.experiment, reweight=None)))
 
 
 def gate_test_table(tests: Sequence[GateTest], against: str | None) -> Table:
@@ -177,5 +202,10 @@ def count_words(tests: Sequence[GateTest], against: str | None) -> str:
     return words + "."
 
 
+def uncompared_words(settings: Sequence[str], against: str | None) -> str:
+    """Name the settings that :func:`uncompared` found, in one sentence."""
+    return f"Dr against {_article(against)}, {TWO_BUILDS}: {'; '.join(settings)}."
+
+
 def _article(against: str | None) -> str:
-    return "the plain model" if against is None else f"the {BASELINES[against]}"
+    return f"the {BASELINES[against]}"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drgcn.data.catalog import describe, names
+from drgcn.data.catalog import describe, names, remark_of
 from drgcn.reporting.tables import Table
 from drgcn.studies.comparison import gain, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
@@ -17,6 +17,8 @@ Row = tuple[RunRecord, dict[int, SeedResult]]
 
 #: The rows of a whole comparison, in the order of every table.
 GATES = (None, "dr", "static", "constant")
+
+_OTHER = " †"
 
 RECORD_HEADS = (
     "dataset",
@@ -30,16 +32,42 @@ RECORD_HEADS = (
 )
 
 
+#: Said in place of a difference between rows of different builds.
+TWO_BUILDS = "records of two builds, not compared"
+
+
 def merge(records: Sequence[RunRecord]) -> list[Row]:
-    """The records of each experiment as one: a representative, and the results of all seeds."""
-    groups: dict[str, list[RunRecord]] = defaultdict(list)
+    """One row for each experiment: a representative record, and the results of all seeds.
+
+    All are of one build, see :attr:`RunRecord.build`: of several, the one with most seeds, and of
+    these the latest.
+    """
+    found = [max(rows.values(), key=_size) for rows in rows_by_build(records).values()]
+    return sorted(found, key=lambda row: _order(row[0]))
+
+
+def rows_by_build(records: Sequence[RunRecord]) -> dict[str, dict[tuple[str, ...], Row]]:
+    """Rows by the identity of their experiment, and then by build."""
+    found: dict[str, dict[tuple[str, ...], Row]] = defaultdict(dict)
     for record in records:
-        groups[record.identity].append(record)
-    merged = []
-    for group in groups.values():
-        seeds = {seed: result for record in group for seed, result in record.seeds.items()}
-        merged.append((group[0], dict(sorted(seeds.items()))))
-    return sorted(merged, key=lambda pair: _order(pair[0]))
+        rows = found[record.identity]
+        first, seeds = rows.get(record.build, (record, {}))
+        rows[record.build] = (first, dict(sorted((seeds | record.seeds).items())))
+    return found
+
+
+def one_build(row: Row, other: Row) -> bool:
+    """Return whether two rows may be compared: they were trained by one build."""
+    return row[0].build == other[0].build
+
+
+def gain_words(row: Row, other: Row) -> str:
+    """Points of a row above another with their 95 % interval, or why there are none."""
+    return str(gain(row[1], other[1])) if one_build(row, other) else TWO_BUILDS
+
+
+def _size(row: Row) -> tuple[int, str]:
+    return len(row[1]), row[0].started
 
 
 def record_rows(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
@@ -58,13 +86,33 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
 
 
 def gate_groups(records: Sequence[RunRecord]) -> list[dict[str | None, Row]]:
-    """Rows that differ in their gate alone: the same data, model and training."""
-    groups: dict[str, dict[str | None, Row]] = defaultdict(dict)
-    for record, seeds in merge(records):
+    """Rows that differ in their gate alone: the same data, model and training.
+
+    Of several builds, a group has the one in which plain and Dr share most seeds, and of these the
+    one with most gates. A gate that was never trained by it has a row of another build: see
+    :func:`one_build` before comparing.
+    """
+    by_build = rows_by_build(records)
+    groups: dict[str, dict[str | None, dict[tuple[str, ...], Row]]] = defaultdict(dict)
+    for record, _ in merge(records):
         plain = replace(record.experiment, reweight=None)
         family = plain.identity(record.data["content_hash"])
-        groups[family][record.experiment.reweight] = (record, seeds)
-    return list(groups.values())
+        groups[family][record.experiment.reweight] = by_build[record.identity]
+    return [_group(gates) for gates in groups.values()]
+
+
+def _group(gates: dict[str | None, dict[tuple[str, ...], Row]]) -> dict[str | None, Row]:
+    """One row for each gate, as many as can be of one build."""
+
+    def completeness(build: tuple[str, ...]) -> tuple[int, int, int, str]:
+        rows = {gate: rows[build] for gate, rows in gates.items() if build in rows}
+        seeds = {gate: set(row[1]) for gate, row in rows.items()}
+        shared = len(seeds.get(None, set()) & seeds.get("dr", set()))
+        latest = max(row[0].started for row in rows.values())
+        return shared, len(rows), sum(map(len, seeds.values())), latest
+
+    best = max({build for rows in gates.values() for build in rows}, key=completeness)
+    return {gate: rows.get(best) or max(rows.values(), key=_size) for gate, rows in gates.items()}
 
 
 def gate_table(records: Sequence[RunRecord]) -> str:
@@ -76,11 +124,16 @@ def gate_table(records: Sequence[RunRecord]) -> str:
         if set(GATES) <= rows.keys():
             plain = rows[None][0]
             cells = [data_name(plain), plain.data["split"], row_name(plain)]
-            cells += [_accuracy(rows[gate][1]) for gate in GATES]
-            cells += [str(gain(rows["dr"][1], rows[None][1]))]
+            cells += [
+                _accuracy(rows[gate][1]) + ("" if one_build(rows[gate], rows["dr"]) else _OTHER)
+                for gate in GATES
+            ]
+            cells += [gain_words(rows["dr"], rows[None])]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
             lines.append(cells)
-    return Table(heads, lines).markdown("cells")
+    table = Table(heads, lines).markdown("cells")
+    marked = any(_OTHER in cell for cells in lines for cell in cells)
+    return f"{table}\n\n{_OTHER.strip()} Another build than that of Dr." if marked else table
 
 
 def variant_table(records: Sequence[RunRecord]) -> str:
@@ -88,10 +141,12 @@ def variant_table(records: Sequence[RunRecord]) -> str:
     heads = ("dataset", "model", "test accuracy %", "over plain [95 %]", "K per layer", "seeds")
     lines = []
     rows = merge(records)
-    plain = {_bare(record): seeds for record, seeds in rows if _is_plain(record)}
+    plain = {_bare(row[0]): row for row in rows if _is_plain(row[0])}
     for record, seeds in rows:
         base = plain.get(_bare(record))
-        over = "" if _is_plain(record) or base is None else str(gain(seeds, base))
+        over = ""
+        if base is not None and not _is_plain(record):
+            over = gain_words((record, seeds), base)
         cells = [data_name(record), row_name(record), _accuracy(seeds, 2), over]
         cells += [k_words(summarize(seeds).k), str(len(seeds))]
         lines.append(cells)
@@ -112,16 +167,18 @@ def search_table(records: Sequence[RunRecord]) -> str:
 
 
 def data_name(record: RunRecord) -> str:
-    """The dataset's name, with what sets its features apart from those it is published with."""
+    """The dataset's name, with what sets its data apart from what it is published with."""
     remarks = data_remarks(record)
     name = str(record.data["name"])
     return f"{name} ({', '.join(remarks)})" if remarks else name
 
 
 def data_remarks(record: RunRecord) -> list[str]:
-    """Remarks on a record's features: rebuilt from texts, or scaled in an unusual way."""
+    """Remarks on a record's data: labels or features rebuilt, or scaled in an unusual way."""
     name = str(record.data["name"])
     remarks = []
+    if remark := remark_of(name):
+        remarks.append(remark)
     if rebuilt(record):
         remarks.append("rebuilt features")
     if str(record.data.get("feature_source", "")).startswith("generated"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
@@ -11,15 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+from drgcn._format import plural
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.reporting.charts import interval_pictures
 from drgcn.reporting.tables import Table
 from drgcn.stats import Interval, Summary, printed_difference
+from drgcn.studies.comparison import differences
 from drgcn.studies.experiment import Experiment
+from drgcn.studies.paper.page import printed_deviation
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.measurements import seconds_per_epoch
-from drgcn.studies.report.tables import Row, merge, rebuilt
+from drgcn.studies.report.tables import TWO_BUILDS, Row, one_build, rebuilt, rows_by_build
 from drgcn.studies.reproduce.jobs import Failure
 
 # Facts of data on record, by the word that the heads of the paper's tables begin with.
@@ -34,11 +38,20 @@ _COUNTS = {
 }
 #: "All of our methods and compared baseline methods are run 20 times".
 PAPER_RUNS: Final = 20
-Verdict = Literal["reproduced", "above", "below", "not comparable", "not run", "none printed"]
+Verdict = Literal[
+    "reproduced",
+    "above",
+    "below",
+    "not comparable",
+    "run apart",
+    "not run",
+    "none printed",
+]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 _HEADS = ("row", "column", "published", "ours", "difference [95 %]", "seeds", "verdict")
 _COUNT_WORDS = (0, 1, 2, 3, 6)  # places of the heads that are left where data is counted
-_MISSING = ("row", "column", "published", "not run: why")
+_MISSING = ("row", "column", "published", "why")
+_BASELINES = "baselines"
 
 
 class FailedJobs:
@@ -65,31 +78,72 @@ class FailedJobs:
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
 
+class BaselineRuns:
+    """Records of ``drgcn baselines``, as the reason why cells have none of ours.
+
+    Args:
+        folder: Where the run records lie, with those of baselines in a folder beneath; none were
+            run if not given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._seeds: dict[tuple[str, str], dict[str, set[str]]] = {}
+        beneath = None if folder is None else folder / _BASELINES
+        for path in sorted(beneath.glob("*-seeds-*.json")) if beneath is not None else []:
+            try:
+                facts = json.loads(path.read_text(encoding="utf-8"))
+                place = (facts["data"]["name"], facts["data"]["split"])
+                self._seeds.setdefault(place, {}).setdefault(facts["method"], set())
+                self._seeds[place][facts["method"]] |= facts["seeds"].keys()
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                warnings.warn(f"left out {path}, no record ({error})", DrgcnWarning, stacklevel=2)
+
+    def words(self, cell: TableCell) -> str:
+        """Describe the runs of a cell's method; empty if there is none."""
+        found = self._seeds.get((cell.dataset or "", cell.split or ""), {})
+        runs = [
+            f"{name}, {plural(len(seeds), 'seed')}"
+            for name, seeds in found.items()
+            if cell.baseline and name.startswith(cell.baseline)
+        ]
+        return f"{'; '.join(runs)}; see docs/baselines.md" if runs else ""
+
+
 class CellRows:
     """Records, found by the recipe of a cell.
 
     Args:
         records: All records at hand.
         failed: Jobs that have none because they failed.
+        baselines: Runs of methods that have no recipe.
     """
 
-    def __init__(self, records: Sequence[RunRecord], failed: FailedJobs | None = None) -> None:
+    def __init__(
+        self,
+        records: Sequence[RunRecord],
+        failed: FailedJobs | None = None,
+        baselines: BaselineRuns | None = None,
+    ) -> None:
         self.failed = failed or FailedJobs()
+        self.baselines = baselines or BaselineRuns()
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
-        for record, seeds in merge(records):
-            key = (record.experiment.identity(""), str(record.data.get("normalize")))
-            self._rows[key].append((record, seeds))
+        for builds in rows_by_build(records).values():
+            for record, seeds in builds.values():
+                key = (record.experiment.identity(""), str(record.data.get("normalize")))
+                self._rows[key].append((record, seeds))
         self._data = {(r.data["name"], r.data["split"]): r.data for r in records}
 
     def find(self, job: CellRecipe) -> Row | None:
         """The row of a recipe: trained so, on features scaled so.
 
-        Of several, which saw other content under one name, the one with most seeds, and of
-        these the latest.
+        Of several, of other builds or of other content under one name, the one with most seeds,
+        and of these the latest.
         """
+        return max(self._all(job), key=lambda row: (len(row[1]), row[0].started), default=None)
+
+    def _all(self, job: CellRecipe) -> list[Row]:
         found = self._rows.get((job.experiment.identity(""), job.normalize), [])
-        usual = [row for row in found if not row[0].data.get("options")]
-        return max(usual, key=lambda row: (len(row[1]), row[0].started), default=None)
+        return [row for row in found if not row[0].data.get("options")]
 
     def values(self, cell: TableCell) -> list[float]:
         """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
@@ -101,7 +155,7 @@ class CellRows:
             case "test":
                 return [100 * result.test_accuracy for result in seeds.values()]
             case "gain":
-                return self._gains(cell.job, row)
+                return self._gains(cell.job)
             case "k1" | "k2":
                 layer = int(cell.quantity[1]) - 1
                 found = [result.k[layer] for result in seeds.values() if len(result.k) > layer]
@@ -118,14 +172,27 @@ class CellRows:
         value = facts.get(_COUNTS.get(found[0], "")) if found else None
         return value if isinstance(value, int) else None
 
-    def _gains(self, job: CellRecipe, row: Row) -> list[float]:
-        """Points that Dr adds, seed by seed."""
-        plain = self.find(replace(job, experiment=replace(job.experiment, reweight=None)))
-        if plain is None or plain[0].data["content_hash"] != row[0].data["content_hash"]:
-            return []
-        with_dr, without = row[1], plain[1]
-        shared = sorted(with_dr.keys() & without.keys())
-        return [100 * (with_dr[s].test_accuracy - without[s].test_accuracy) for s in shared]
+    def of_two_builds(self, cell: TableCell) -> bool:
+        """Return whether a gain has both its rows on record, but none of one build."""
+        if cell.job is None or cell.quantity != "gain" or self._gains(cell.job):
+            return False
+        return bool(self._all(cell.job) and self._all(_without_gate(cell.job)))
+
+    def _gains(self, job: CellRecipe) -> list[float]:
+        """Points that Dr adds, seed by seed, of the build and data with most seeds."""
+        plain = self._all(_without_gate(job))
+        found = [
+            differences(row[1], other[1])
+            for row in sorted(self._all(job), key=lambda row: row[0].started)
+            for other in plain
+            if one_build(row, other)
+            and row[0].data["content_hash"] == other[0].data["content_hash"]
+        ]
+        return max(reversed(found), key=len, default=[])
+
+
+def _without_gate(job: CellRecipe) -> CellRecipe:
+    return replace(job, experiment=replace(job.experiment, reweight=None))
 
 
 def records_of_table(records: Sequence[RunRecord], table: PaperTable) -> list[RunRecord]:
@@ -189,12 +256,17 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
     row = None if cell.job is None else rows.find(cell.job)
+    if rows.of_two_builds(cell):
+        return CellVerdict(cell, (), None, "not comparable", TWO_BUILDS)
+    if apart := rows.baselines.words(cell):
+        return CellVerdict(cell, (), None, "run apart", apart)
     if not values or row is None:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     if cell.printed is None:
         return CellVerdict(cell, values, None, "none printed")
     printed = cell.printed
-    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+    std = printed_deviation(cell)
+    difference, verdict = judge_number(values, printed.mean, std, printed.decimals)
     if reason := _incomparable(cell, row, values):
         return CellVerdict(cell, values, difference, "not comparable", reason)
     return CellVerdict(cell, values, difference, verdict)
@@ -205,9 +277,9 @@ def judge_number(
 ) -> tuple[Interval, Verdict]:
     """Return our difference from a printed number, and whether the number is reproduced.
 
-    It is reproduced if the 95 % interval of the difference holds zero, or if the difference is
-    lost when a mean is printed with so few digits; else ours lies above or below. One value, or
-    one that is no number, is not comparable.
+    It is reproduced if zero lies in the 95 % interval of the difference, widened on both sides by
+    half a unit of the last printed digit: the number that was rounded may be any of these. Else
+    ours lies above or below. One value, or one that is no number, is not comparable.
 
     Args:
         values: Our values, one for each seed.
@@ -218,10 +290,10 @@ def judge_number(
     difference = printed_difference(values, mean, std, PAPER_RUNS)
     if not math.isfinite(difference.low):
         return difference, "not comparable"
-    lost_in_rounding = abs(difference.mean) <= 0.5 * 10**-decimals + 1e-9
-    if lost_in_rounding or not difference.excludes_zero:
-        return difference, "reproduced"
-    return difference, "above" if difference.mean > 0 else "below"
+    rounding = 0.5 * 10**-decimals + 1e-9
+    if difference.low > rounding:
+        return difference, "above"
+    return difference, "below" if difference.high < -rounding else "reproduced"
 
 
 def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
@@ -339,7 +411,7 @@ class JudgedTable:
             (one.cell.row, one.cell.column, str(one.cell.printed), _why(one)) for one in missing
         ]
         count = f"{len(missing)} printed number{'s' * (len(missing) > 1)}"
-        title = f"{self.table.heading}: {count} not run"
+        title = f"{self.table.heading}: {count} without a result here"
         name = f"{self.table.name}-not-run"
         return Table(_MISSING, tuple(rows), name, title, left=2, folded=True)
 
@@ -351,7 +423,7 @@ def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTa
 
 def overview(judged: Sequence[JudgedTable]) -> Table:
     """Table of verdicts counted for each of the paper's tables."""
-    verdicts = ("reproduced", "above", "below", "not comparable", "not run")
+    verdicts = ("reproduced", "above", "below", "not comparable", "run apart", "not run")
     rows = []
     for one in judged:
         counted = count_verdicts(one.found)
@@ -396,4 +468,4 @@ def _marks(run: Sequence[CellVerdict]) -> dict[str, str]:
 
 def _why(one: CellVerdict) -> str:
     stand_in = one.cell.stand_in
-    return one.reason + (f". Instead: {stand_in}" if stand_in else "")
+    return one.words + (f". Instead: {stand_in}" if stand_in else "")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from drgcn.errors import InputError
+from drgcn._format import plural
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.page import paper_table_of, paper_tables
-from drgcn.studies.paper.table import PaperTable, TableCell
+from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.tables import merge, row_name
 from drgcn.studies.reproduce.jobs import Job
 from drgcn.studies.reproduce.status import PlanStatus
 
 ALL: Final = "all"
+RECORDED: Final = "recorded"
 KEYS: Final = ("dataset", "model", "row")
 CONTROLS: Final = ("static", "constant")
 
@@ -43,16 +48,29 @@ class Request:
 
     @classmethod
     def of(
-        cls, names: Sequence[str], seeds: int | None, only: Iterable[str], controls: bool
+        cls,
+        names: Sequence[str],
+        seeds: int | None,
+        only: Iterable[str],
+        controls: bool,
+        again: Sequence[RunRecord] = (),
     ) -> Request:
         """Read the arguments of the command line.
+
+        Args:
+            names: Names of tables, or ``all``.
+            seeds: See :func:`plan`.
+            only: Filters, see :func:`read_filters`.
+            controls: See :func:`plan`.
+            again: Records whose experiments are meant, too.
 
         Raises:
             InputError: If a table or filter is unknown, or no cell is left.
         """
         whole = ALL in names
         known = paper_tables() if whole else {name: paper_table_of(name) for name in names}
-        return cls.for_tables(list(known.values()), seeds, read_filters(only), controls, whole)
+        tables = [*known.values(), *([recorded_table(again)] if again else [])]
+        return cls.for_tables(tables, seeds, read_filters(only), controls, whole)
 
     @classmethod
     def for_tables(
@@ -101,6 +119,44 @@ class Request:
 
     def _keys(self, place: Place) -> set[str]:
         return {job.key for job in jobs_of(place[1], 1, self.controls)}
+
+
+def recorded_table(records: Sequence[RunRecord]) -> PaperTable:
+    """Return a table with a cell for every experiment on record, to train them all again.
+
+    Records of data that was made with options of its own are left out, with a warning: a job has
+    none.
+    """
+    usual = [record for record in records if not record.data.get("options")]
+    if len(usual) < len(records):
+        warnings.warn(
+            f"{plural(len(records) - len(usual), 'record')} of data with options of its own: not "
+            f"trained again",
+            DrgcnWarning,
+            stacklevel=2,
+        )
+    cells: dict[str, TableCell] = {}
+    for record, _ in merge(usual):
+        job = CellRecipe(record.experiment, str(record.data.get("normalize")))
+        ran = record.experiment
+        row = f"{ran.dataset} {ran.split} {row_name(record)} [{job.normalize}]"
+        cells[row] = TableCell(
+            *(row, RECORDED, None, job, None),
+            dataset=ran.dataset,
+            split=ran.split,
+            label=ran.label,
+        )
+    return PaperTable(
+        name=RECORDED,
+        number=None,
+        title="experiments on record",
+        label=None,
+        unit="percent, mean ± standard deviation over seeds",
+        seeds=1 + max((max(record.seeds) for record in usual), default=0),
+        rows=tuple(cells),
+        columns=(RECORDED,),
+        cells=tuple(cells.values()),
+    )
 
 
 def read_filters(pairs: Iterable[str]) -> dict[str, list[str]]:

@@ -14,11 +14,12 @@ from drgcn.errors import DrgcnWarning, MissingDataError
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import PaperTable, TableCell
-from drgcn.studies.records import RunRecord, SeedResult
+from drgcn.studies.records import RunRecord
+from drgcn.studies.report.tables import Row, merge, one_build
 from drgcn.studies.reproduce.jobs import Job
 
-Results = Mapping[str, Mapping[int, SeedResult]]
-"""Results of every job by its key, and then by seed."""
+Results = Mapping[str, Row]
+"""Rows of all jobs by their keys."""
 
 
 @dataclass(frozen=True)
@@ -189,14 +190,15 @@ def _kind(experiment: Experiment) -> tuple[str, str, str, int]:
 
 
 def results_of(planned: Iterable[PlannedJob], records: Iterable[RunRecord]) -> Results:
-    """Return results by job and seed, of the very experiment and data, and of seeds asked for."""
-    by_identity: dict[str, dict[int, SeedResult]] = {}
-    for record in records:
-        by_identity.setdefault(record.identity, {}).update(record.seeds)
+    """Return the row of every job that has one: of the very experiment and data, of one build,
+    and of seeds asked for."""
+    rows = {row[0].identity: row for row in merge(list(records))}
     found = {}
     for each in planned:
-        known = by_identity.get(each.identity or "", {})
-        found[each.job.key] = {seed: known[seed] for seed in each.job.seeds if seed in known}
+        if each.identity in rows:
+            record, known = rows[each.identity]
+            seeds = {seed: known[seed] for seed in each.job.seeds if seed in known}
+            found[each.job.key] = (record, seeds)
     return found
 
 
@@ -218,10 +220,10 @@ def _words(cell: TableCell, results: Results) -> str:
     if cell.job is None:
         return ""
     own = Job(cell.job.experiment, cell.job.normalize, ())
-    seeds = results.get(own.key)
-    if not seeds:
+    row = results.get(own.key)
+    if row is None or not row[1]:
         return ""
-    summary = summarize(dict(seeds))
+    summary = summarize(row[1])
     number = f"n={summary.seeds}"
     match cell.quantity:
         case "test":
@@ -230,7 +232,7 @@ def _words(cell: TableCell, results: Results) -> str:
             return f"{summary.k[int(cell.quantity[1]) - 1]:.2f} ({number})"
         case "gain":
             plain = Job(replace(cell.job.experiment, reweight=None), cell.job.normalize, ())
-            others = results.get(plain.key)
-            if others and seeds.keys() & others.keys():
-                return f"{gain(dict(seeds), dict(others)).mean:+.2f} ({number})"
+            other = results.get(plain.key)
+            if other and one_build(row, other) and row[1].keys() & other[1].keys():
+                return f"{gain(row[1], other[1]).mean:+.2f} ({number})"
     return f"recorded ({number})"

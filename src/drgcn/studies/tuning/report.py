@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from drgcn._format import plural
 from drgcn._io import write_whole
 from drgcn.data.assemble import DatasetInfo
 from drgcn.records import environment
@@ -17,7 +18,7 @@ from drgcn.stats import LEVEL, Decision, decide
 from drgcn.studies.comparison import summarize
 from drgcn.studies.records import RunRecord
 from drgcn.studies.run import Outcome
-from drgcn.studies.tuning.search import SAMPLER, Search
+from drgcn.studies.tuning.search import SAMPLERS, Search, rungs_of, trials_in_space
 
 FORMAT = 1
 FILE = "tuning.json"
@@ -52,8 +53,12 @@ def tuning_report(
         out: Folder of the searches, with an earlier report if there was one.
     """
     seeds = sorted(outcomes[0][0].seeds)
+    builds = {build for pair in outcomes for outcome in pair for build in outcome.builds}
     metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
     records = RunRecord.read_folder(searches[0].folder).values()
+    strategy = searches[0].strategy
+    rungs = rungs_of(strategy, trials, searches[0].experiment.epochs)
+    lane_epochs = len(searches[0].seeds) * sum(count * epochs for count, epochs in rungs)
     rows = [
         _row(outcome, tuned=tuned, out=out)
         for pair in outcomes
@@ -66,22 +71,37 @@ def tuning_report(
         "budget": {
             "trials": trials,
             "trials_asked": trials_asked,
+            "trials_in_space": trials_in_space(searches[0], trials_asked),
             "seeds": list(searches[0].seeds),
             "timeout": timeout,
+            "rungs": [list(rung) for rung in rungs],
+            "lane_epochs": lane_epochs,
         },
-        "sampler": {"name": SAMPLER, "seed": searches[0].seed, "pruner": "none"},
+        "sampler": {
+            "strategy": strategy,
+            "name": SAMPLERS[strategy],
+            "seed": searches[0].seed,
+            "pruner": "successive halving" if strategy == "halving" else "none",
+        },
         "space": {one.name: one.to_dict() for one in searches[0].space},
         "searches": [_search(search, trials) for search in searches],
         "fresh": {
             "seeds": seeds,
             "why": _WHY_FRESH,
             "rows": rows,
-            "differences": [_difference(*found) for found in _decisions(rows)],
+            # Rows of two builds differ in more than their settings.
+            "differences": [_difference(*found) for found in _decisions(rows)]
+            if len(builds) <= 1
+            else [],
         },
         "tested_after": _tested_after(out, trials),
-        "environment": environment(device) | {"optuna": importlib.metadata.version("optuna")},
+        "environment": environment(device) | _optuna(strategy),
         "hardware": sorted({record.environment["device"] for record in records}),
     }
+
+
+def _optuna(strategy: str) -> dict[str, str]:
+    return {"optuna": importlib.metadata.version("optuna")} if strategy == "tpe" else {}
 
 
 def write_report(report: dict[str, Any], out: Path) -> Path:
@@ -94,7 +114,7 @@ def _search(search: Search, trials: int) -> dict[str, Any]:
     best = search.best(trials)
     done = search.trials[:trials]
     curve: list[float | None] = []
-    for trial in done:
+    for trial in done if search.strategy != "halving" else ():  # whose trials differ in epochs
         known = [value for value in (*curve[-1:], trial.value) if value is not None]
         curve.append(max(known, default=None))
     return {
@@ -103,14 +123,14 @@ def _search(search: Search, trials: int) -> dict[str, Any]:
         "epochs": epochs,
         "seconds": round(seconds, 3),
         "failed": [
-            {"trial": trial.number, "settings": trial.params, "why": trial.user_attrs["reason"]}
+            {"trial": trial.number, "settings": trial.settings, "why": trial.reason}
             for trial in done
             if trial.value is None
         ],
         "best": {
             "trial": best.number,
             "untuned": search.chosen(trials) == search.experiment,
-            "settings": best.params,
+            "settings": best.settings,
             "val_accuracy": best.value,
         },
         "best_so_far": curve,
@@ -187,11 +207,13 @@ def tuning_words(report: dict[str, Any]) -> str:
     data, budget, fresh = report["data"], report["budget"], report["fresh"]
     asked, done = budget["trials_asked"], budget["trials"]
     lines = [
-        f"{data['name']}, split {data['split']}: {done} trials of {len(budget['seeds'])} seeds"
+        f"{data['name']}, split {data['split']}: {plural(done, 'trial')} of "
+        f"{plural(len(budget['seeds']), 'seed')}"
         + (f" for each of {len(report['searches'])} rows" if len(report["searches"]) > 1 else "")
-        + (f"; {asked} were asked for, but time was up" if done < asked else "")
+        + (f"; {asked} were asked for, but {_why_fewer(budget)}" if done < asked else "")
         + ". Test labels were hidden.",
         f"space: {' '.join(_range(name, one) for name, one in report['space'].items())}",
+        *_budget_words(report),
         "",
     ]
     for search in report["searches"]:
@@ -203,9 +225,11 @@ def tuning_words(report: dict[str, Any]) -> str:
         spread = "" if std is None else f" ± {std:.2f}"
         lines.append(f"{_name(row):<{width}}  {row['test_accuracy_mean']:.2f}{spread}")
     lines.append("")
-    found = _decisions(fresh["rows"])
+    found = _decisions(fresh["rows"]) if fresh["differences"] else []
     lines += [_difference_words(*each) for each in found]
-    if len(fresh["seeds"]) > 1:
+    if not found:
+        lines.append("Records of two builds, not compared. Tune again in another folder.")
+    elif len(fresh["seeds"]) > 1:
         lines.append(f"Sure is a corrected p below {LEVEL} ({found[0][2].correction}).")
     if len(report["tested_after"]) > 1:
         looks = ", ".join(map(str, report["tested_after"]))
@@ -214,6 +238,23 @@ def tuning_words(report: dict[str, Any]) -> str:
             f"The test nodes were looked at after {looks} trials: only the first look was blind.",
         ]
     return "\n".join(lines)
+
+
+def _why_fewer(budget: dict[str, Any]) -> str:
+    exhausted = budget["trials"] == budget.get("trials_in_space")
+    return "the space has no more" if exhausted else "time was up"
+
+
+def _budget_words(report: dict[str, Any]) -> list[str]:
+    """Format the budget; reports from before there was a choice of strategies have none."""
+    if "lane_epochs" not in report["budget"]:
+        return []
+    budget, strategy = report["budget"], report["sampler"]["strategy"]
+    words = f"strategy: {strategy}; budget of a row: {budget['lane_epochs']:,} lane-epochs"
+    if len(budget["rungs"]) > 1:
+        rungs = [f"{trials} trials for {epochs} epochs" for trials, epochs in budget["rungs"]]
+        words += f" ({', '.join(rungs)}; each from the start)"
+    return [words]
 
 
 def settings_words(settings: dict[str, Any]) -> str:

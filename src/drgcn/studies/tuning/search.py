@@ -1,4 +1,4 @@
-"""Hyper-parameter search on validation nodes: trials one after another, each on record."""
+"""Hyper-parameter search on validation nodes: random, by successive halving, or by optuna."""
 
 from __future__ import annotations
 
@@ -9,28 +9,41 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-import numpy as np
-import optuna
 import torch
-from optuna.trial import FrozenTrial, TrialState
 from torch_geometric.data import Data
 
 from drgcn._io import LockedError, lock
 from drgcn.errors import DrgcnError, InputError
-from drgcn.studies.experiment import Experiment
+from drgcn.studies.experiment import Experiment, with_settings
 from drgcn.studies.records import RunRecord
-from drgcn.studies.run import run
-from drgcn.studies.tuning.space import SettingRange
+from drgcn.studies.run import Outcome, run, run_grid
+from drgcn.studies.tuning.space import SettingRange, draw_settings
+from drgcn.studies.tuning.trials import FileLog, StudyLog, Trial, TrialLog
 from drgcn.training import Progress
 
-SAMPLER: Final = "optuna TPESampler, seeded anew for every trial"
+Strategy = Literal["random", "halving", "tpe"]
+SAMPLERS: Final[Mapping[Strategy, str]] = {
+    "random": "drawn before the search",
+    "halving": "drawn before the search",
+    "tpe": "optuna TPESampler, seeded anew for every trial",
+}
 SUFFIX: Final = "without test"
-_FIELDS = frozenset(field.name for field in fields(Experiment))
-_QUESTION = "question"  # attribute of a study that holds what decides its trials
+_FILES: Final[Mapping[Strategy, str]] = {
+    "random": "search.json",
+    "halving": "search.json",
+    "tpe": "study.db",
+}
+_FIELDS = frozenset(Experiment.__dataclass_fields__)
+# Trials of a row that are trained together where time is limited.
+_ROUND: Final = 8
+# Of so many trials one goes on to the next rung, which is as many times longer.
+_RATIO: Final = 3
+# Fewest trials of the last rung, and fewest epochs of the first.
+_LEAST_TRIALS, _LEAST_EPOCHS = 2, 3
 
 
 class Search:
@@ -44,9 +57,11 @@ class Search:
         experiment: The untuned experiment.
         data: The graph it is run on, from :func:`drgcn.load`.
         space: Ranges of the settings.
-        out: Folder: ``study.db`` holds the trials, ``trials/`` their records and checkpoints.
+        out: Folder: ``search.json`` or ``study.db`` holds the trials, ``trials/`` their records
+            and checkpoints.
         seeds: Seeds of every trial.
         seed: Seed of the sampler.
+        strategy: See :func:`run_searches`.
         device: Where to train.
         checkpoint_every: Seconds between checkpoints.
     """
@@ -60,11 +75,12 @@ class Search:
         *,
         seeds: Sequence[int],
         seed: int = 0,
+        strategy: Strategy = "random",
         device: torch.device | str = "cpu",
         checkpoint_every: float = 10.0,
     ) -> None:
         self.experiment, self.space, self.seed = experiment, tuple(space), seed
-        self.seeds, self.folder = tuple(seeds), out / "trials"
+        self.seeds, self.folder, self.strategy = tuple(seeds), out / "trials", strategy
         self._data = without_test(data)
         self._device, self._checkpoint_every = device, checkpoint_every
         question = {
@@ -74,24 +90,43 @@ class Search:
             "seeds": list(seeds),
             "sampler seed": seed,
         }
+        if strategy != "tpe":  # which had no name in its first searches
+            question["strategy"] = strategy
         out.mkdir(parents=True, exist_ok=True)
-        self._log = TrialLog(out / "study.db", experiment.label, json.loads(json.dumps(question)))
+        _expect_strategy(out, strategy)
+        path = out / _FILES[strategy]
+        known = json.loads(json.dumps(question))
+        self._log: TrialLog
+        if strategy == "tpe":
+            self._log = StudyLog(path, experiment.label, known, self.space, experiment.epochs)
+        else:
+            self._log = FileLog(path, experiment.label, known)
 
     @property
-    def trials(self) -> list[FrozenTrial]:
-        """Finished trials, in order."""
-        return self._log.trials
+    def trials(self) -> list[Trial]:
+        """Trials so far, in order, each as it was trained for longest."""
+        longest: dict[int, Trial] = {}
+        for trial in sorted(self._log.trials, key=lambda trial: trial.epochs):
+            longest[trial.number] = trial
+        return [longest[number] for number in sorted(longest)]
+
+    @property
+    def usual(self) -> dict[str, Any] | None:
+        """Settings of the untuned experiment, if the search could draw them."""
+        return settings_inside(self.experiment, self.space)
 
     def step(self, progress: Callable[[Progress], None] | None = None) -> None:
-        """Train one more trial, or the rest of one that was cut off."""
-        settings = self._next_settings()
+        """Draw one more trial from what is known of those before, and train it."""
+        assert isinstance(self._log, StudyLog)
+        number = len(self._log.trials)
+        settings = None if number else self.usual
+        if settings is None:
+            settings = self._log.draw(self.seed)
         start = time.perf_counter()
         try:
-            with warnings.catch_warnings():
-                # Validation nodes are there in place of test nodes, see :func:`without_test`.
-                warnings.filterwarnings("ignore", ".*data.val_mask and data.test_mask")
+            with _validation_in_place_of_test():
                 outcome = run(
-                    self._trial(settings),
+                    self._trial(settings, self.experiment.epochs),
                     self._data,
                     self.seeds,
                     self.folder,
@@ -102,30 +137,75 @@ class Search:
         except (DrgcnError, torch.OutOfMemoryError) as error:
             # Some settings do not go together, and some do not fit: that is an answer too.
             reason = str(error).strip().partition("\n")[0]
-            self._log.add_failure(settings, self.space, reason, time.perf_counter() - start)
-            return
-        val_accuracy = [outcome.seeds[seed].val_accuracy for seed in self.seeds]
-        self._log.add(settings, self.space, val_accuracy)
+            outcome = Outcome(self.experiment, {}, (), (), reason=reason)
+        seconds = time.perf_counter() - start
+        self._log.add([self._tried(number, settings, self.experiment.epochs, outcome, seconds)])
 
-    def best(self, first: int | None = None) -> FrozenTrial:
+    def train(
+        self,
+        numbers: Sequence[int],
+        epochs: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[Trial]:
+        """Train trials that are drawn beforehand, those of the same shapes in one pass.
+
+        Args:
+            numbers: The trials.
+            epochs: Budget of epochs.
+            progress: See :func:`drgcn.studies.run.run_grid`.
+
+        Returns:
+            The trials, those of earlier calls among them.
+        """
+        if waiting := self.waiting(numbers, epochs):
+            drawn = draw_settings(self.space, max(waiting) + 1, self.seed, self.usual)
+            start = time.perf_counter()
+            with _validation_in_place_of_test():
+                outcomes = run_grid(
+                    [self._trial(drawn[number], epochs) for number in waiting],
+                    self._data,
+                    self.seeds,
+                    self.folder,
+                    device=self._device,
+                    progress=progress,
+                    checkpoint_every=self._checkpoint_every,
+                )
+            each = (time.perf_counter() - start) / len(waiting)
+            tried = [
+                self._tried(number, drawn[number], epochs, outcome, each)
+                for number, outcome in zip(waiting, outcomes, strict=True)
+            ]
+            self._log.add(tried)
+        known = {trial.number: trial for trial in self._log.trials if trial.epochs == epochs}
+        return [known[number] for number in numbers]
+
+    def waiting(self, numbers: Sequence[int], epochs: int) -> list[int]:
+        """Return the trials that have not been trained for so many epochs."""
+        known = {trial.number for trial in self._log.trials if trial.epochs == epochs}
+        return [number for number in numbers if number not in known]
+
+    def best(self, first: int | None = None) -> Trial:
         """Return the trial with the highest mean validation accuracy, the earliest of equals.
+
+        Trials that were not trained for all epochs do not count.
 
         Args:
             first: Look at so many trials only. (default: all)
         """
         trials = self.trials[:first]
-        done = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+        whole = [trial for trial in trials if trial.epochs == self.experiment.epochs]
+        done = [trial for trial in whole if trial.value is not None]
         if not done:
-            reason = trials[-1].user_attrs["reason"] if trials else "there was none"
+            reasons = [trial.reason for trial in trials if trial.reason] or ["there was none"]
             raise InputError(
                 f"Expected a trial of {self.experiment.label} that could be trained; found none "
-                f"among {len(trials)}. The last one: {reason}"
+                f"among {len(trials)}. The last one: {reasons[-1]}"
             )
         return max(done, key=lambda trial: (trial.value or 0.0, -trial.number))
 
     def chosen(self, first: int | None = None) -> Experiment:
         """Return the experiment with the best settings."""
-        return with_settings(self.experiment, self.best(first).params)
+        return with_settings(self.experiment, self.best(first).settings)
 
     def spent(self, first: int | None = None) -> tuple[int, float]:
         """Return epochs, of all seeds together, and seconds that the trials were trained for.
@@ -133,47 +213,110 @@ class Search:
         They are read from records, so that time before a kill counts. Trials with the same
         settings are trained once.
         """
-        trials = self.trials[:first]
+        counted = {trial.number for trial in self.trials[:first]}
+        trials = [trial for trial in self._log.trials if trial.number in counted]
         content_hash = self._data.dataset.content_hash
-        wanted = {self._trial(trial.params).identity(content_hash) for trial in trials}
-        epochs, seconds = 0, sum(trial.user_attrs.get("seconds", 0.0) for trial in trials)
+        wanted = {
+            self._trial(trial.settings, trial.epochs).identity(content_hash) for trial in trials
+        }
+        epochs, seconds = 0, sum(trial.seconds for trial in trials)
         for record in RunRecord.read_folder(self.folder).values():
             if record.identity in wanted:
                 epochs += sum(result.epochs for result in record.seeds.values())
                 seconds += record.seconds
         return epochs, seconds
 
-    def _next_settings(self) -> dict[str, Any]:
-        before = self.trials
-        usual = settings_inside(self.experiment, self.space)
-        if not before and usual is not None:
-            return usual
-        return draw(before, self.space, self.seed)
+    def _tried(
+        self,
+        number: int,
+        settings: dict[str, Any],
+        epochs: int,
+        outcome: Outcome,
+        seconds: float,
+    ) -> Trial:
+        if outcome.reason:
+            return Trial(number, settings, epochs, [], outcome.reason, round(seconds, 3))
+        return Trial(
+            number, settings, epochs, [outcome.seeds[seed].val_accuracy for seed in self.seeds]
+        )
 
-    def _trial(self, settings: dict[str, Any]) -> Experiment:
+    def _trial(self, settings: dict[str, Any], epochs: int) -> Experiment:
         split = self._data.dataset.split  # says in every table that this was no test
-        return replace(with_settings(self.experiment, settings), split=split)
+        return replace(with_settings(self.experiment, settings), split=split, epochs=epochs)
+
+
+def _expect_strategy(out: Path, strategy: Strategy) -> None:
+    """Refuse a folder with a search of the other kind."""
+    for other, name in (("tpe", "study.db"), ("random", "search.json")):
+        if name != _FILES[strategy] and (out / name).exists():
+            raise InputError(
+                f"Expected a folder without a search of another strategy; found {out / name}. Go "
+                f"on with it by --strategy {other}, or choose another --out."
+            )
+
+
+@contextmanager
+def _validation_in_place_of_test() -> Iterator[None]:
+    """Silence the warning that two parts share nodes, see :func:`without_test`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*data.val_mask and data.test_mask")
+        yield
 
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """Progress of the searches.
+    """Progress of the searches; a run is a trial, or one rung of it.
 
     Attributes:
         row: The experiment whose turn it is.
-        done: Finished trials of all searches.
+        done: Finished runs of all searches.
+        trained: Those of this call.
         in_all: How many there are to be.
-        share: How much of the present trial is done, between 0 and 1.
+        share: How much of the present ones is done, in runs.
         best: The highest mean validation accuracy of this search so far.
-        finished: Whether a trial has just been finished.
+        finished: Whether runs have just been finished.
     """
 
     row: str
     done: int
+    trained: int
     in_all: int
     share: float
     best: float | None
     finished: bool
+
+
+def rungs_of(strategy: Strategy, trials: int, epochs: int) -> list[tuple[int, int]]:
+    """Return trials and epochs of each rung of a search; the last has all epochs.
+
+    Args:
+        strategy: See :func:`run_searches`; all but ``halving`` have one rung.
+        trials: Trials of the first rung.
+        epochs: Epochs of the last.
+    """
+    rungs = 1
+    while (
+        strategy == "halving"
+        and trials // _RATIO**rungs >= _LEAST_TRIALS
+        and epochs // _RATIO**rungs >= _LEAST_EPOCHS
+    ):
+        rungs += 1
+    if strategy == "halving" and rungs == 1:
+        raise InputError(
+            f"Expected at least {_LEAST_TRIALS * _RATIO} trials in the space and "
+            f"{_LEAST_EPOCHS * _RATIO} epochs for successive halving; found {trials} and "
+            f"{epochs}. Use --strategy random."
+        )
+    return [
+        (trials // _RATIO**rung, epochs // _RATIO ** (rungs - 1 - rung)) for rung in range(rungs)
+    ]
+
+
+def trials_in_space(search: Search, trials: int) -> int:
+    """Return how many different trials a search can draw, up to so many."""
+    if search.strategy == "tpe":
+        return trials
+    return len(draw_settings(search.space, trials, search.seed, search.usual))
 
 
 def run_searches(
@@ -185,17 +328,23 @@ def run_searches(
 ) -> int:
     """Run trials until each search has as many as asked for; those of earlier calls count.
 
-    Searches take turns, so that all have had as many trials when time is up.
+    ``random`` searches draw all trials beforehand and train those of the same shapes in one pass.
+    ``halving`` does so with a fraction of the epochs; the best third is trained anew with three
+    times as many, until few are left that are trained with all. ``tpe`` draws each trial from what
+    is known of those before.
+
+    All searches have had as many trials when time is up.
 
     Args:
-        searches: The searches.
+        searches: The searches, of one strategy.
         trials: Trials of each.
         timeout: Seconds after which no further round of trials is begun, counted over all calls;
             there is always one round.
-        progress: Called a few times a second, and after every trial.
+        progress: Called a few times a second, and after every trial or pass.
 
     Returns:
-        How many trials each search has had in the end: fewer than asked for if time was up.
+        How many trials each search has had in the end: fewer than asked for if time was up, or if
+        the space has no more.
     """
     for search in searches:
         if len(search.trials) > trials:
@@ -203,49 +352,84 @@ def run_searches(
                 f"Expected --trials {len(search.trials)} or more: as many were spent on "
                 f"{search.experiment.label} already. To spend fewer, choose another --out."
             )
+    strategy, epochs = searches[0].strategy, searches[0].experiment.epochs
+    trials = trials_in_space(searches[0], trials)
+    rungs = rungs_of(strategy, trials, epochs)
+    in_all = sum(count for count, _ in rungs) * len(searches)
+    watch = _Watch(in_all, progress)
+    if strategy == "halving":
+        _run_rungs(searches, rungs, watch)
+        return trials
+    size = 1 if strategy == "tpe" else trials if timeout is None else _ROUND
     started = time.perf_counter()
     earlier = sum(search.spent()[1] for search in searches) if timeout is not None else 0.0
-    for number in range(trials):
-        waiting = [search for search in searches if len(search.trials) <= number]
+    for start in range(0, trials, size):
+        numbers = range(start, min(start + size, trials))
+        waiting = [search for search in searches if len(search.trials) <= numbers[-1]]
         late = timeout is not None and earlier + time.perf_counter() - started >= timeout
-        if waiting and late and number > 0:
-            return number
-        for search in waiting:
-            show = (
-                None if progress is None else _shown_progress(searches, search, trials, progress)
-            )
-            search.step(show)
-            if show is not None:
-                show(None)
+        if waiting and late and start > 0:
+            return start
+        for search in searches:
+            with watch.over(search, numbers, epochs) as show:
+                if strategy != "tpe":
+                    search.train(numbers, epochs, show)
+                elif search in waiting:
+                    search.step(show)
     return trials
 
 
-def _shown_progress(
-    searches: Sequence[Search],
-    search: Search,
-    trials: int,
-    progress: Callable[[SearchProgress], None],
-) -> Callable[[Progress | None], None]:
-    done = sum(len(one.trials) for one in searches)
-    values = [trial.value for trial in search.trials if trial.value is not None]
+def _run_rungs(
+    searches: Sequence[Search], rungs: Sequence[tuple[int, int]], watch: _Watch
+) -> None:
+    """Train rung after rung; of each the best trials go on, the earliest of equals first.
 
-    def show(now: Progress | None) -> None:
-        best = max(values, default=None)
-        if now is None:
-            last = search.trials[-1].value
-            best = max([*values, last] if last is not None else values, default=None)
-        progress(
-            SearchProgress(
-                row=search.experiment.label,
-                done=done + (now is None),
-                in_all=trials * len(searches),
-                share=0.0 if now is None else now.epochs_done / now.epochs_in_all,
-                best=best,
-                finished=now is None,
-            )
-        )
+    They are trained anew, and not from where they were: a checkpoint belongs to one set of
+    networks and one number of epochs. That costs half as much again at most, and every rung leaves
+    ordinary records, from which a search that was cut off goes on.
+    """
+    numbers: dict[str, Sequence[int]] = {
+        search.experiment.label: range(rungs[0][0]) for search in searches
+    }
+    for count, epochs in rungs:
+        for search in searches:
+            label = search.experiment.label
+            going = numbers[label][:count]
+            with watch.over(search, going, epochs) as show:
+                found = search.train(going, epochs, show)
+            good = [trial for trial in found if trial.value is not None]
+            good.sort(key=lambda trial: (-(trial.value or 0.0), trial.number))
+            numbers[label] = [trial.number for trial in good]
 
-    return show
+
+class _Watch:
+    """Reports of what the searches do."""
+
+    def __init__(
+        self, in_all: int, progress: Callable[[SearchProgress], None] | None = None
+    ) -> None:
+        self.in_all, self.progress, self.done, self.trained = in_all, progress, 0, 0
+
+    @contextmanager
+    def over(
+        self, search: Search, numbers: Sequence[int], epochs: int
+    ) -> Iterator[Callable[[Progress], None]]:
+        """Report on trials of a search while they are trained, and when they are done."""
+        waiting = len(search.waiting(numbers, epochs))
+        self.done += len(numbers) - waiting
+
+        def tell(share: float, *, finished: bool = False) -> None:
+            if self.progress is None:
+                return
+            values = [trial.value for trial in search.trials if trial.value is not None]
+            counts = (self.done, self.trained, self.in_all)
+            best = max(values, default=None)
+            self.progress(SearchProgress(search.experiment.label, *counts, share, best, finished))
+
+        yield lambda now: tell(waiting * now.epochs_done / now.epochs_in_all)
+        self.done += waiting
+        self.trained += waiting
+        if waiting:
+            tell(0.0, finished=True)
 
 
 def without_test(data: Data) -> Data:
@@ -275,116 +459,6 @@ def without_test(data: Data) -> Data:
         content_hash=hashlib.sha256(f"{info.content_hash} {SUFFIX}".encode()).hexdigest()[:16],
     )
     return hidden
-
-
-class TrialLog:
-    """An optuna study in an SQLite file, to which only finished trials are added.
-
-    A trial that is cut off leaves nothing here: the same one is drawn again, and goes on from its
-    own checkpoint or record. Any tool for optuna's studies can open the file.
-
-    Args:
-        path: The file.
-        name: Name of the study, for a file may hold several.
-        question: Everything that decides the trials. A study of the same name with another
-            question is refused.
-    """
-
-    def __init__(self, path: Path, name: str, question: Mapping[str, Any]) -> None:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            self._study = optuna.create_study(
-                storage=f"sqlite:///{path.resolve()}",
-                study_name=name,
-                direction="maximize",
-                load_if_exists=True,
-            )
-            asked = self._study.user_attrs.get(_QUESTION)
-        except Exception as error:  # a damaged file can raise nearly anything
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise InputError(
-                f"Expected {path} to be a study of this program; it cannot be read ({reason}). "
-                f"Remove it, or choose another --out."
-            ) from None
-        if asked is None:
-            self._study.set_user_attr(_QUESTION, dict(question))
-        elif asked != question:
-            changed = sorted(k for k in {**asked, **question} if asked.get(k) != question.get(k))
-            raise InputError(
-                f"Expected the search that {path.parent} holds already for {name}; found another "
-                f"{', '.join(changed)}. Choose another --out."
-            )
-
-    @property
-    def trials(self) -> list[FrozenTrial]:
-        """Trials so far, in order."""
-        return self._study.get_trials(deepcopy=False)
-
-    def add(
-        self,
-        settings: Mapping[str, Any],
-        space: Sequence[SettingRange],
-        val_accuracy: Sequence[float],
-    ) -> None:
-        """Add a trial that was trained, with the validation accuracy of each seed."""
-        self._study.add_trial(
-            optuna.create_trial(
-                value=sum(val_accuracy) / len(val_accuracy),
-                params=dict(settings),
-                distributions={one.name: one.distribution() for one in space},
-                user_attrs={"val_accuracy": list(val_accuracy)},
-            )
-        )
-
-    def add_failure(
-        self,
-        settings: Mapping[str, Any],
-        space: Sequence[SettingRange],
-        reason: str,
-        seconds: float,
-    ) -> None:
-        """Add a trial that could not be trained. It counts: time was spent on it."""
-        self._study.add_trial(
-            optuna.create_trial(
-                state=TrialState.FAIL,
-                params=dict(settings),
-                distributions={one.name: one.distribution() for one in space},
-                user_attrs={"reason": reason, "seconds": round(seconds, 3)},
-            )
-        )
-
-
-def draw(
-    before: Sequence[optuna.trial.FrozenTrial], space: Sequence[SettingRange], seed: int
-) -> dict[str, Any]:
-    """Draw the settings of one more trial.
-
-    They depend on the seed, the number of trials before and their validation accuracies, and on
-    nothing else: a sampler that lives through a search would have a state that a killed process
-    takes with it.
-
-    Args:
-        before: The finished trials, in order.
-        space: Ranges of the settings.
-        seed: Seed of the search.
-    """
-    own = int(np.random.SeedSequence([seed, len(before)]).generate_state(1)[0])
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=own),
-        # Seeds train together in one pass, so there is nothing to cut short.
-        pruner=optuna.pruners.NopPruner(),
-    )
-    study.add_trials(before)
-    drawn = study.ask({one.name: one.distribution() for one in space}).params
-    return {one.name: one.tidy(drawn[one.name]) for one in space}
-
-
-def with_settings(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with settings changed; unknown names are arguments of the model."""
-    own = {name: value for name, value in settings.items() if name in _FIELDS}
-    options = {name: value for name, value in settings.items() if name not in _FIELDS}
-    return replace(experiment, **own, options={**experiment.options, **options})
 
 
 def settings_inside(

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from drgcn.errors import InputError
-from drgcn.studies.experiment import Experiment
+from drgcn.studies.experiment import (
+    KIND_WORDS,
+    Experiment,
+    Value,
+    read_value,
+    read_values,
+    tunable,
+)
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 
-Value = bool | int | float | str
 _DIGITS = 4  # of a drawn number: what a table prints can be typed again
+_REPEATS = 1000  # draws in a row without new settings after which there are taken to be none
 _FORMS = "name=low:high, name=low:high:log or name=a,b,c"
-# Settings of training itself. Epochs are none of them: they are the budget, the same for all.
-_TRAINING: dict[str, type] = {"lr": float, "weight_decay": float}
-_SIZES: dict[str, type] = {"dropout": float, "hidden_channels": int, "num_layers": int}
-_ROW = {"reweight", "norm", "pre_activation"}  # name the row of a table, and are chosen, not tuned
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 _WIDTHS = {
     "gat": (16, 32, 64, 128),  # all heads together: multiples of eight
     "graphsage": (32, 64, 128, 256),
@@ -73,6 +75,25 @@ class SettingRange:
             return value
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
 
+    @property
+    def size(self) -> float:
+        """Number of values that can be drawn; infinite for a range of numbers."""
+        if self.choices or self.whole:
+            return len(self.choices) or self.high - self.low + 1
+        return math.inf
+
+    def draw(self, rng: np.random.Generator) -> Value:
+        """Draw a value: all values alike, or all orders of magnitude."""
+        if self.choices:
+            return self.choices[int(rng.integers(len(self.choices)))]
+        # A whole number stands for all that round to it.
+        low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
+        share = rng.random()
+        drawn = low * (high / low) ** share if self.log else low + share * (high - low)
+        if self.whole:
+            return int(min(max(round(drawn), self.low), self.high))
+        return float(self.tidy(drawn))
+
     def distribution(self) -> BaseDistribution:
         """Return the range as a distribution of optuna."""
         from optuna.distributions import (
@@ -99,24 +120,6 @@ class SettingRange:
         return f"{self.name}={self.low:g}:{self.high:g}{':log' if self.log else ''}"
 
 
-def tunable(usual: Experiment, make: type) -> dict[str, type]:
-    """Return the settings that can be searched for a model, and the type of each.
-
-    Args:
-        usual: The model's recipe.
-        make: The model's class. Of its arguments those count that are numbers, words, or true or
-            false: a list cannot be drawn.
-    """
-    found = {**_TRAINING, **_SIZES}
-    if usual.batch_size is not None:
-        found["batch_size"] = int
-    for name, argument in inspect.signature(make).parameters.items():
-        if name not in found and name not in _ROW and type(argument.default) in _WORDS:
-            found[name] = type(argument.default)
-    lists = {name for name, value in usual.options.items() if isinstance(value, list | tuple)}
-    return {name: kind for name, kind in found.items() if name not in lists}
-
-
 def read_space(words: Sequence[str], usual: Experiment, make: type) -> tuple[SettingRange, ...]:
     """Read the ranges of a list of words, in their order.
 
@@ -141,9 +144,7 @@ def read_space(words: Sequence[str], usual: Experiment, make: type) -> tuple[Set
         if ":" in values:
             found[name] = _range(name, kinds[name], values, word)
         else:
-            choices = tuple(_value(name, kinds[name], part, word) for part in values.split(","))
-            if len(set(choices)) < len(choices):
-                raise InputError(f"Expected every value once; found --space {word}.")
+            choices = read_values(name, kinds[name], values, f"--space {word}")
             found[name] = SettingRange(name, choices=choices)
     return tuple(found.values())
 
@@ -152,12 +153,12 @@ def _range(name: str, kind: type, values: str, word: str) -> SettingRange:
     parts = values.split(":")
     if kind not in (int, float):
         raise InputError(
-            f"Expected values with commas between for {name}, which is {_WORDS[kind]}; found "
-            f"--space {word}."
+            f"Expected values with commas between for {name}, which is {KIND_WORDS[kind]}; "
+            f"found --space {word}."
         )
     if len(parts) not in (2, 3) or parts[2:] not in ([], ["log"]):
         raise InputError(f"Expected --space {_FORMS}; found {word!r}.")
-    low, high = (float(_value(name, kind, part, word)) for part in parts[:2])
+    low, high = (float(read_value(name, kind, part, f"--space {word}")) for part in parts[:2])
     if low >= high:
         raise InputError(f"Expected low below high in --space {word}.")
     log = len(parts) == 3
@@ -171,39 +172,29 @@ def _range(name: str, kind: type, values: str, word: str) -> SettingRange:
     return SettingRange(name, low, high, log=log)
 
 
-def _value(name: str, kind: type, word: str, whole_word: str) -> Value:
-    """Read one value, of the type of its setting and within its limits."""
-    found: Value = word
-    if kind is not str:
-        try:
-            found = json.loads(word.strip().lower() if kind is bool else word)
-        except json.JSONDecodeError:
-            found = ""
-    fits = isinstance(found, int | float) if kind is float else type(found) is kind
-    if not fits or (kind is float and isinstance(found, bool)) or found == "":
-        raise InputError(
-            f"Expected {_WORDS[kind]} for {name}; found {word!r} in --space {whole_word}."
-        )
-    if kind is float:
-        found = float(found)
-        if not math.isfinite(found):
-            raise InputError(f"Expected a finite number; found {word!r} in --space {whole_word}.")
-    _expect_sensible(name, found, whole_word)
-    return found
+def draw_settings(
+    space: Sequence[SettingRange], count: int, seed: int, first: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Draw different settings; fewer than asked for if the space has no more.
 
+    The first of a longer list are those of a shorter one.
 
-def _expect_sensible(name: str, value: Value, word: str) -> None:
-    """Refuse values that training would accept, or refuse only after work was done."""
-    if isinstance(value, str | bool):
-        return
-    if name in ("hidden_channels", "num_layers", "batch_size") and value < 1:
-        raise InputError(f"Expected {name} from 1 on; found {value} in --space {word}.")
-    if name == "lr" and value <= 0:
-        raise InputError(f"Expected lr above 0; found {value} in --space {word}.")
-    if name == "weight_decay" and value < 0:
-        raise InputError(f"Expected weight_decay from 0 on; found {value} in --space {word}.")
-    if name.endswith("dropout") and not 0 <= value < 1:
-        raise InputError(f"Expected {name} in [0, 1); found {value} in --space {word}.")
+    Args:
+        space: Ranges of the settings.
+        count: Number of settings.
+        seed: Seed of the draws.
+        first: Settings to begin with. (default: the first are drawn too)
+    """
+    found = [] if first is None else [dict(first)]
+    rng, repeats = np.random.default_rng(seed), 0
+    wanted = min(count, math.prod(one.size for one in space))
+    # A narrow range has few numbers of few digits, and may run out of them.
+    while len(found) < wanted and repeats < _REPEATS:
+        drawn = {one.name: one.draw(rng) for one in space}
+        repeats = repeats + 1 if drawn in found else 0
+        if not repeats:
+            found.append(drawn)
+    return found[:count]
 
 
 def default_space(usual: Experiment) -> tuple[SettingRange, ...]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
 from drgcn.theory.claims.evidence import Claim, Draws, Finding
 from drgcn.theory.dos import DOS, bsb1, off_diagonal_eigenmatrix, operator_matrix, symmetric_basis
 from drgcn.theory.fixed_points import (
+    FixedPoint,
     feature_fixed_point,
     iterate_bsb1,
     layer_covariance,
     sample_fixed_point,
+    unmixed_fixed_point,
 )
 from drgcn.theory.maps import ELU, RELU, TANH, derivative, dos_at_bsb1, second_moment
 from drgcn.theory.theorem_one import (
     best_reweighting,
     descent_certificate,
+    diagonal_reweighting,
     reweighted_norm,
     second_variation,
     stationarity,
@@ -94,35 +98,103 @@ def linear_coefficients() -> Finding:
         float((derivative(bsb1(d, q, c), direction) - dos_at_bsb1(c).apply(direction)).abs().max())
         for q, c in ((1.0, 0.0), (2.5, 0.4), (0.3, -0.2))
     )
+    a = draws.normal(d).exp()
+    half = DOS(0.5, 0.0, 0.5).apply(direction)
+    rank_one = float((derivative(a.outer(a), direction) - half).abs().max())
     return Finding(
         spread < 1e-9,
-        gap < 1e-12,
-        "only at BSB1 points; elsewhere v and w depend on the pair of dimensions",
-        {"range of 2v over pairs at a random C": spread, "gap to DOS at BSB1": gap},
-    )
-
-
-def usable_fixed_point() -> Finding:
-    """Section 3.1 assumes a BSB1 fixed point; Appendices G and H ask for v != 0, w != u."""
-    limit = sample_fixed_point(1.5, 0.1)
-    features = feature_fixed_point(1.5, 0.1)
-    assert limit.c is not None
-    assert features.c is not None
-    there, repaired = dos_at_bsb1(limit.c), dos_at_bsb1(features.c)
-    reached = iterate_bsb1(3.0, 0.1, 1.5, 0.1, 100)[1]
-    return Finding(
-        there.v != 0 and there.w != there.u,
-        repaired.v != 0 and repaired.w != repaired.u and 1 - reached < 1e-9,
-        "over samples c* = 1, where J is half the identity; over features, averaged over W, "
-        "c* = 0 and both conditions hold",
+        gap < 1e-12 and rank_one < 1e-6,
+        "for ReLU at BSB1 points, and at C = a a^T with a > 0, where J is half the identity; "
+        "elsewhere v and w depend on the pair of dimensions (at d = 2, correlation -1 is left)",
         {
-            "c after 100 layers (samples)": reached,
-            "v at c* = 1": there.v,
-            "w - u at c* = 1": there.w - there.u,
-            "v at c* = 0": repaired.v,
-            "w - u at c* = 0": repaired.w - repaired.u,
+            "range of 2v over pairs at a random C": spread,
+            "gap to DOS at BSB1": gap,
+            "range of a at C = a a^T": float(a.max() - a.min()),
+            "gap to DOS(1/2, 0, 1/2) there": rank_one,
         },
     )
+
+
+# Variances of weights and biases for which all readings of Eq. 10 have a limit.
+_WEIGHT, _BIAS = 1.5, 0.1
+
+
+def bsb1_fixed_point() -> Finding:
+    """Eq. 10 for one W, and in the readings in which it has a BSB1 solution."""
+    draws = Draws(5)
+    d = 6
+    weight = 0.5 * draws.normal(d, d) / math.sqrt(d)
+    bias = _BIAS * torch.eye(d, dtype=torch.float64)
+    mixed, before = bias, bias
+    for _ in range(60):
+        before, mixed = mixed, layer_covariance(mixed, weight, bias)
+    distance = float((mixed - _nearest_bsb1(mixed)).norm() / mixed.norm())
+    unmixed = draws.covariance(d)
+    for _ in range(120):
+        unmixed = _WEIGHT * second_moment(unmixed) + bias
+    q, c = _values(unmixed_fixed_point(_WEIGHT, _BIAS))
+    gap = float((unmixed - bsb1(d, q, c)).abs().max())
+    reached = iterate_bsb1(3.0, 0.1, _WEIGHT, _BIAS, 100)[1]
+    return Finding(
+        distance < 1e-9,
+        max(1 - reached, gap) < 1e-9 and feature_fixed_point(_WEIGHT, _BIAS).kind == "bsb1",
+        "the fixed point of a random W is not BSB1; there is one over samples, averaged over W "
+        "(c* = 1), over features, averaged over W (c* = 0), and for W = sigma_w I with "
+        "independent biases (0 < c* < 1)",
+        {
+            "relative distance from BSB1, one random W": distance,
+            "last change there": float((mixed - before).norm() / mixed.norm()),
+            "c after 100 layers, samples": reached,
+            "c*, W = sigma_w I": c,
+            "gap to it after 120 layers from a random C": gap,
+        },
+    )
+
+
+def derivative_at_fixed_point() -> Finding:
+    """Appendices G and H ask for v != 0 and w != u, of the recursion at its own fixed point."""
+    d = 4
+    samples = dos_at_bsb1(_values(sample_fixed_point(_WEIGHT, _BIAS))[1])
+    level = _values(feature_fixed_point(_WEIGHT, _BIAS))[0]
+    identity = torch.eye(d, dtype=torch.float64)
+    averaged = operator_matrix(
+        lambda x: _WEIGHT / d * derivative(level * identity, x).trace() * identity, d
+    )
+    q, c = _values(unmixed_fixed_point(_WEIGHT, _BIAS))
+    printed = operator_matrix(lambda x: _WEIGHT * derivative(bsb1(d, q, c), x), d)
+    at_c = dos_at_bsb1(c)
+    dos = DOS(_WEIGHT * at_c.u, _WEIGHT * at_c.v, _WEIGHT * at_c.w)
+    gap = float((printed - operator_matrix(dos.apply, d)).abs().max())
+    return Finding(
+        samples.v != 0 and samples.w != samples.u,
+        dos.v != 0 and dos.w != dos.u and gap < 1e-12,
+        "over samples v = 0 and w = u; over features, averaged over W, the derivative has rank "
+        "one and is not DOS; for W = sigma_w I, which is Eq. 11, both conditions hold",
+        {
+            "v, samples": samples.v,
+            "w - u, samples": samples.w - samples.u,
+            "rank of the derivative, features averaged over W, d = 4": float(
+                torch.linalg.matrix_rank(averaged, atol=1e-12)
+            ),
+            "v, W = sigma_w I": dos.v,
+            "w - u, W = sigma_w I": dos.w - dos.u,
+            "gap to DOS there": gap,
+        },
+    )
+
+
+def _values(limit: FixedPoint) -> tuple[float, float]:
+    assert limit.q is not None
+    assert limit.c is not None
+    return limit.q, limit.c
+
+
+def _nearest_bsb1(c: Tensor) -> Tensor:
+    """The orthogonal projection on BSB1 matrices: means of the diagonal and of the rest."""
+    d = c.size(0)
+    own = c.trace() / d
+    shared = (c.sum() - c.trace()) / (d * (d - 1))
+    return shared + (own - shared) * torch.eye(d, dtype=torch.float64)
 
 
 def single_networks() -> Finding:
@@ -165,11 +237,10 @@ def some_gate_helps() -> Finding:
     draws = Draws(10)
     dos = dos_at_bsb1(0.25)
     d = 5
-    # The printed factor lets S = t I through even where no gate helps.
-    best = bsb1(d, 1.0, 0.4)
+    # The printed factor lets S = t I through even where no S helps, of whatever signs.
     t = 0.5 / math.sqrt(d)
     printed = t**2 / (t * math.sqrt(d) / d)
-    at_symmetric = best_reweighting(best, dos, starts=4).gamma
+    at_identity = diagonal_reweighting(torch.ones(d), dos).gamma
     certified = [
         descent_certificate(make(d), dos)
         for d in (2, 3, 5, 8)
@@ -177,15 +248,15 @@ def some_gate_helps() -> Finding:
         for _ in range(10)
     ]
     gammas = [found.gamma for found in certified if found is not None]
-    vacuous = printed < 1 and at_symmetric > 1 - 1e-6  # true of every C, so it says nothing
+    vacuous = printed < 1 and at_identity > 1 - 1e-12  # true of every C, so it says nothing
     return Finding(
         not vacuous,
         len(gammas) == len(certified) and max(gammas) < 1,
         "the factor must be ||S||_F^2 / d; as printed S = t I satisfies it for every C, even "
-        "at BSB1 where S = I is the best gate",
+        "at C = I, where no S has gamma below one",
         {
             "ratio of the printed sides, S = t I": printed,
-            "least gamma at BSB1": at_symmetric,
+            "least gamma at C = I": at_identity,
             "random C": len(certified),
             "of these certified below one": len(gammas),
             "largest certified gamma": max(gammas),
@@ -237,18 +308,39 @@ def exceptional_set() -> Finding:
         ]
     )
     rank = int(torch.linalg.matrix_rank(slopes[:, 1:] - slopes[:, :1], rtol=1e-6))
+    # All F agree at a BSB1 matrix, yet S = I is no minimum for this operator.
+    steep, equal = DOS(0.1, 0.02, 1.0), bsb1(d, 1.0, 0.9)
+    same = stationarity(equal, steep)
+    helped = best_reweighting(equal, steep, starts=2).gamma
     without_v = descent_certificate(draws.covariance(d), DOS(0.5, 0.0, 0.5))
+    # With w alone, an S that keeps one dimension sends every C to zero, for every d.
+    emptied = [
+        reweighted_norm(math.sqrt(n) * torch.eye(n)[0], draws.covariance(n), DOS(0.0, 0.0, 1.0))
+        for n in (2, d)
+    ]
     return Finding(
         float(values.abs().max()) < 1e-9,
-        float(values.max() - values.min()) < 1e-12 and rank == d - 1 and without_v is not None,
-        "the condition is F_1 = ... = F_d, of codimension d - 1, as the multiplier is free; "
-        "v != 0 is not needed",
+        float(values.max() - values.min()) < 1e-12
+        and rank == d - 1
+        and helped < 1
+        and without_v is not None
+        and all(value == 0 for value, _ in emptied),
+        "it can fail only where all F_i agree, d - 1 conditions; that is necessary, not "
+        "sufficient; no condition on u, v and w is needed",
         {
             "F at a circulant C": float(values[0]),
             "range of F there": float(values.max() - values.min()),
             "codimension at d = 4": rank,
+            "range of F at BSB1, DOS(0.1, 0.02, 1), correlation 0.9": float(
+                same.max() - same.min()
+            ),
+            "curvature of f there": second_variation(d, 0.9, steep),
+            "gamma found there": helped,
+            "curvature of f at BSB1, ReLU": second_variation(5, 0.4, dos),
             "gamma certified with v = 0": without_v.gamma if without_v else 1.0,
-            "curvature of f at BSB1, S = I": second_variation(5, 0.4, dos),
+            "largest image with u = v = 0, S = sqrt(d) E_11, d = 2 and 4": max(
+                value for value, _ in emptied
+            ),
         },
     )
 
@@ -261,15 +353,22 @@ def norm_of_an_image() -> Finding:
     found = best_reweighting(c, dos, starts=2)
     before, after = dos.spectral_radius(torch.ones(5)), dos.spectral_radius(found.s)
     numeric = float(torch.linalg.matrix_norm(operator_matrix(dos.apply, 10), 2))
+    # Not a ReLU: with |w| > (d - 1) |u| some gates do lower the radius.
+    wide, squares = DOS(0.1, 0.05, 1.0), torch.tensor([1.9, 0.1], dtype=torch.float64)
     return Finding(
         found.gamma < 1 and after <= before,
         False,
-        "the norm is that of one image; the best gate of Theorem 1 raises the spectral radius "
-        "of C -> J(SCS), and J is not normal: its operator norm grows with d",
+        "the norm is that of one image; for ReLU the best gate of Theorem 1 raises the spectral "
+        "radius of C -> J(SCS), which no S lowers where |w| <= (d - 1) |u|, and J is not normal: "
+        "its operator norm grows with d",
         {
             "gamma of the best gate": found.gamma,
             "spectral radius, S = I": before,
             "spectral radius, best gate": after,
+            "least spectral radius over S, d = 5": dos.least_spectral_radius(5),
+            "spectral radius, DOS(0.1, 0.05, 1), S = I": wide.spectral_radius(torch.ones(2)),
+            "the same, s^2 = (1.9, 0.1)": wide.spectral_radius(squares.sqrt()),
+            "the same, least over S, d = 2": wide.least_spectral_radius(2),
             **{f"operator norm, d = {d}": norm for d, norm in norms.items()},
             "gap of the norm to its matrix, d = 10": abs(norms[10] - numeric),
         },
@@ -330,15 +429,21 @@ CLAIMS = (
         linear_coefficients,
     ),
     Claim(
-        "usable BSB1 fixed point",
-        "Eq. 10, Appendices G, H",
-        "ReLU has a BSB1 fixed point at which v != 0 and w != u.",
-        usable_fixed_point,
+        "BSB1 fixed point",
+        "Eq. 10",
+        "C = W V(S, C) W^T + Cov(b) has a BSB1 solution.",
+        bsb1_fixed_point,
+    ),
+    Claim(
+        "derivative at the fixed point",
+        "Eq. 12, Appendices G, H",
+        "At its fixed point the recursion has a DOS derivative with v != 0 and w != u.",
+        derivative_at_fixed_point,
     ),
     Claim(
         "features tend to BSB1",
         "Section 3.1",
-        "The covariance of features has a BSB1 fixed point.",
+        "Covariances of features tend to a BSB1 matrix, for given weights.",
         single_networks,
     ),
     Claim(

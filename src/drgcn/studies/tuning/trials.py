@@ -1,0 +1,217 @@
+"""Trials of a search, and the files that hold them: JSON, or a study of optuna."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from drgcn._io import write_whole
+from drgcn.errors import InputError
+from drgcn.studies.tuning.space import SettingRange
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+_QUESTION = "question"  # attribute of a study that holds what decides its trials
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings that were tried.
+
+    Attributes:
+        number: Place among the trials of its search.
+        settings: The settings.
+        epochs: Budget of epochs that they were trained with.
+        val_accuracy: Validation accuracy of each seed; empty if they could not be trained.
+        reason: Why not.
+        seconds: Time that was spent on a trial without a record.
+    """
+
+    number: int
+    settings: dict[str, Any]
+    epochs: int
+    val_accuracy: list[float]
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """Mean validation accuracy."""
+        return sum(self.val_accuracy) / len(self.val_accuracy) if self.val_accuracy else None
+
+
+class TrialLog(Protocol):
+    """Finished trials of a search. One that is cut off leaves nothing here: it is drawn again, and
+    goes on from its own checkpoint or record."""
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Trials so far; of halving, one for each rung."""
+
+    def add(self, trials: Sequence[Trial]) -> None:
+        """Add trials."""
+
+
+class FileLog:
+    """Trials in a JSON file, which may hold several searches.
+
+    Args:
+        path: The file.
+        name: Name of the search.
+        question: Everything that decides its trials. A search of the same name with another
+            question is refused.
+    """
+
+    def __init__(self, path: Path, name: str, question: Mapping[str, Any]) -> None:
+        self.path, self.name = path, name
+        searches = self._read()
+        if name not in searches:
+            self._write(searches | {name: {"question": dict(question), "trials": []}})
+        else:
+            _expect_same(path, name, searches[name]["question"], question)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Trials so far; of halving, one for each rung."""
+        return [Trial(**facts) for facts in self._read()[self.name]["trials"]]
+
+    def add(self, trials: Sequence[Trial]) -> None:
+        """Add trials."""
+        searches = self._read()
+        searches[self.name]["trials"] += [asdict(trial) for trial in trials]
+        self._write(searches)
+
+    def _read(self) -> dict[str, Any]:
+        if not self.path.exists():
+            return {}
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            for search in found.values():
+                dict(search["question"])
+                [Trial(**facts) for facts in search["trials"]]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise _damaged(self.path, error) from None
+        return dict(found)
+
+    def _write(self, searches: dict[str, Any]) -> None:
+        write_whole(self.path, json.dumps(searches, indent=1, allow_nan=False) + "\n")
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    return InputError(
+        f"Expected {path} to be a study of this program; it cannot be read ({reason}). Remove it, "
+        f"or choose another --out."
+    )
+
+
+def _expect_same(
+    path: Path, name: str, asked: Mapping[str, Any], question: Mapping[str, Any]
+) -> None:
+    if asked != question:
+        changed = sorted(k for k in {**asked, **question} if asked.get(k) != question.get(k))
+        raise InputError(
+            f"Expected the search that {path.parent} holds already for {name}; found another "
+            f"{', '.join(changed)}. Choose another --out."
+        )
+
+
+class StudyLog:
+    """An optuna study in an SQLite file. Any tool for optuna's studies can open it.
+
+    Args:
+        path: The file.
+        name: Name of the study, for a file may hold several.
+        question: See :class:`FileLog`.
+        space: Ranges of the settings.
+        epochs: Budget of epochs of every trial.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        question: Mapping[str, Any],
+        space: Sequence[SettingRange],
+        epochs: int,
+    ) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.space, self.epochs = tuple(space), epochs
+        try:
+            self._study = optuna.create_study(
+                storage=f"sqlite:///{path.resolve()}",
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            asked = self._study.user_attrs.get(_QUESTION)
+        except Exception as error:  # a damaged file can raise nearly anything
+            raise _damaged(path, error) from None
+        if asked is None:
+            self._study.set_user_attr(_QUESTION, dict(question))
+        else:
+            _expect_same(path, name, asked, question)
+
+    @property
+    def _frozen(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Trials so far, in order."""
+        return [
+            Trial(
+                trial.number,
+                trial.params,
+                self.epochs,
+                list(trial.user_attrs.get("val_accuracy", [])),
+                trial.user_attrs.get("reason", ""),
+                trial.user_attrs.get("seconds", 0.0),
+            )
+            for trial in self._frozen
+        ]
+
+    def add(self, trials: Sequence[Trial]) -> None:
+        """Add trials. One that could not be trained counts: time was spent on it."""
+        import optuna
+
+        for trial in trials:
+            failed = {"reason": trial.reason, "seconds": trial.seconds}
+            self._study.add_trial(
+                optuna.create_trial(
+                    state=optuna.trial.TrialState["FAIL" if trial.reason else "COMPLETE"],
+                    value=trial.value,
+                    params=dict(trial.settings),
+                    distributions={one.name: one.distribution() for one in self.space},
+                    user_attrs=failed if trial.reason else {"val_accuracy": trial.val_accuracy},
+                )
+            )
+
+    def draw(self, seed: int) -> dict[str, Any]:
+        """Draw the settings of one more trial.
+
+        They depend on the seed, the number of trials before and their validation accuracies, and
+        on nothing else: a sampler that lives through a search would have a state that a killed
+        process takes with it.
+        """
+        import optuna
+
+        before = self._frozen
+        own = int(np.random.SeedSequence([seed, len(before)]).generate_state(1)[0])
+        study = optuna.create_study(
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=own),
+            # Seeds train together in one pass, so there is nothing to cut short.
+            pruner=optuna.pruners.NopPruner(),
+        )
+        study.add_trials(before)
+        drawn = study.ask({one.name: one.distribution() for one in self.space}).params
+        return {one.name: one.tidy(drawn[one.name]) for one in self.space}
