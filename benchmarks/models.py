@@ -4,8 +4,11 @@ Three ways to train the same network: PyG's layers in an ordinary loop, our modu
 loop, and ``fit`` with one seed and with twenty. An epoch is a training step and a look at the
 validation nodes. PyG's GAT draws one mask of the input for all heads where the authors' code, and
 ours, draws one for each; its MixHop has no batch norm with shared statistics and is given PyG's.
+PyG has no LGCN: in its place stands ours with neighbours ranked as one would write it, by
+``torch.topk`` over rows padded to the longest.
 
     python benchmarks/models.py --device cpu --epochs 10
+    python benchmarks/models.py --only LGCN
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from measuring import write_csv
 from torch_geometric.nn import BatchNorm, ChebConv, GATConv, GCNConv, MixHopConv
 
 from drgcn.data import load
-from drgcn.nn import GAT, GCN, MLP, ChebNet, MixHop
+from drgcn.nn import GAT, GCN, LGCN, MLP, ChebNet, MixHop, SparseMatrix, normalized_adjacency
 from drgcn.training import fit
 
 WARM_UP = 3
@@ -74,6 +77,32 @@ class PyGMLP(torch.nn.Module):
         return self.second(F.dropout(x, 0.5, self.training))
 
 
+class PaddedNeighbors:
+    """Rows of the adjacency matrix padded to the longest, ranked by torch."""
+
+    def __init__(self, adj: SparseMatrix) -> None:
+        start, length = adj.pattern.crow[:-1, None].long(), adj.pattern.crow.diff()[:, None]
+        place = torch.arange(int(length.max()), device=length.device)
+        entries = (start + place).clamp(max=adj.pattern.nnz - 1)
+        self.matrix, self.col = adj, adj.pattern.col.long()[entries]
+        self.values = torch.where(place < length, adj.values[entries], 0)[:, :, None]
+
+    def select(self, x, count):
+        """The largest values above zero of every node's neighbours."""
+        return (x[self.col] * self.values).relu().topk(count, dim=1).values
+
+
+class PaddedLGCN(LGCN):
+    """LGCN that takes features and edges, and pads its rows."""
+
+    def forward(self, x, edges):
+        """Class scores."""
+        if not hasattr(self, "padded"):
+            self.padded = PaddedNeighbors(normalized_adjacency(edges, len(x)))
+        *_, (_, _, out) = self.run_layers(x, self.padded, None)
+        return out
+
+
 def pairs(d: int, c: int) -> dict[str, tuple[Callable, Callable]]:
     """For every model, PyG's and ours."""
     return {
@@ -100,6 +129,7 @@ def pairs(d: int, c: int) -> dict[str, tuple[Callable, Callable]]:
             lambda: ChebNet(d, 16, c, K=3),
         ),
         "MLP": (lambda: PyGMLP(d, c), lambda: MLP(d, 16, c)),
+        "LGCN": (lambda: PaddedLGCN(d, 32, c), lambda: LGCN(d, 32, c)),
     }
 
 
@@ -142,6 +172,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--only", nargs="+", help="Names of models.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     arguments = parser.parse_args()
     device, epochs = torch.device(arguments.device), arguments.epochs
@@ -152,6 +183,8 @@ def main() -> None:
     there = plain.to(device)
     rows = []
     for name, (pyg, ours) in pairs(data.num_features, classes).items():
+        if arguments.only and name not in arguments.only:
+            continue
         inputs = there.x, there.edge_index
         times = {
             ("PyG, loop", 1): loop(pyg, inputs, there, epochs),
@@ -174,7 +207,8 @@ def main() -> None:
                     "throughput_over_pyg": round(reference * seeds / seconds, 1),
                 }
             )
-    write_csv("models", rows, device, arguments.out)
+    name = "_".join(["models", *(arguments.only or ())])
+    write_csv(name, rows, device, arguments.out)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from pages.gain import (
     size_words,
     stuck_words,
 )
-from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
+from pages.paper_tables import paper_k_table, paper_table, reached_words, rules_table, standings
 from pictures import Rows, comparison_figure, save_figure
 
 from drgcn.reporting.tables import Table
@@ -196,6 +196,8 @@ def main() -> None:
             f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
             for name in RESULTS
         ),
+        "three rules": rules_table(records),
+        "mixhop gates": benchmark_table("mixhop_gates"),
         "gain size": size_words(gains),
         "gain claim": claim_words(gains),
         "gain correlations": correlation_table(gains),

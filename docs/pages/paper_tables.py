@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drgcn.reporting.tables import Table
+from drgcn.stats import Summary
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import Published, PublishedK, paper_k, paper_table_of, published
@@ -46,6 +47,37 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
         cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
         lines.append([label, *cells])
     return Table(["", *heads], lines).markdown("cells")
+
+
+def rules_table(records: Sequence[RunRecord]) -> str:
+    """Records with a test curve under three rules of reporting, of which the first is the result.
+
+    Args:
+        records: All records at hand.
+    """
+    lines = []
+    for record, seeds in merge(records):
+        if not record.experiment.test_curve:
+            continue
+        rules = [
+            [getattr(result, name) for result in seeds.values()]
+            for name in ("test_accuracy", "best_renewed_test", "best_test")
+        ]
+        shown = [Summary.of([100 * value for value in values]).words(1) for values in rules]
+        printed = published(record.experiment)
+        number = "" if printed is None else f"{printed.mean}"
+        row = ", ".join((data_name(record), record.experiment.split))
+        lines.append([row, record.experiment.label, *shown, number, str(len(seeds))])
+    heads = (
+        "",
+        "model",
+        "**by validation: the result**",
+        "best test among renewals of validation (reads test labels)",
+        "best test of all epochs (reads test labels)",
+        "printed",
+        "seeds",
+    )
+    return Table(heads, lines, left=2).markdown() if lines else "Not run yet."
 
 
 def usual_rows(records: Sequence[RunRecord]) -> list[Row]:

@@ -11,8 +11,15 @@ import torch.nn.functional as F
 from drgcn.kernels.attention import attention_backward, attention_forward
 from drgcn.kernels.dropout import hashed_factors
 from drgcn.kernels.reweighting import scaled_rows_backward, squeeze_excite, squeeze_excite_backward
-from drgcn.kernels.sparse import csr_lookup, csr_product, sampled_product
+from drgcn.kernels.sparse import (
+    csr_lookup,
+    csr_product,
+    largest_entries,
+    largest_entries_backward,
+    sampled_product,
+)
 from drgcn.nn.graph import neighborhoods
+from drgcn.nn.lgcn import LargestNeighbors, _Largest, _LargestGradient
 from drgcn.reweighting import gate_gradients
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.layers import _Lookup
@@ -40,6 +47,18 @@ def main():
             torch.testing.assert_close(found, expected)
         expected = spmm._SampledProduct.apply(x, y, pattern)
         torch.testing.assert_close(sampled_product(pattern, x, y), expected)
+    matrix = spmm.SparseMatrix(pattern, draw(pattern.nnz))
+    graph, x = LargestNeighbors.of(matrix), draw(NODES, 5)
+    matrix.values[10:20], x[7:11] = 1.0, x[6]  # equal values, of which the first goes first
+    out, chosen = largest_entries(matrix, x, 3)
+    expected, entries = _Largest.apply(x, graph, 3)
+    assert torch.equal(out, expected)
+    assert torch.equal(chosen[out > 0], entries[out > 0])
+    grad = draw(*out.shape)
+    torch.testing.assert_close(
+        largest_entries_backward(matrix, grad, chosen),
+        _LargestGradient.apply(grad, expected, entries, graph),
+    )
     target, source = 5 * draw(LANES, NODES), 5 * draw(LANES, NODES)
     alpha = attention._Attention.apply(target, source, pattern, 0.2)
     torch.testing.assert_close(attention_forward(target, source, pattern, 0.2), alpha)

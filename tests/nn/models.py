@@ -50,6 +50,9 @@ _FIRST = ("weights.0",)
 _ALONE = {"graph_by_graph": True}
 _MIXHOP = {"hidden_channels": (4, 3, 2), "hidden_dropout": 0.0, "binarize": False}
 _GENIE = ("embedding", "paths.", "weight", "bias")
+_PUBLIC_GENIE = {
+    **{"attention": "gat", "recurrent": True, "input_bias": True, "lazy": True, "stacked": False}
+}
 _SAGE = ("weights.", "classifier")
 
 #: A new model is held to the contract by a line here.
@@ -63,6 +66,7 @@ FORMS = {
     "lgcn": Form("lgcn", {"growth": 2, "k": 3}, ("first.", "convs.", "last.")),
     "geniepath": Form("geniepath", {}, _GENIE, **_ALONE),
     "geniepath, lazy": Form("geniepath", {"lazy": True}, _GENIE, **_ALONE),
+    "geniepath, public code": Form("geniepath", _PUBLIC_GENIE, _GENIE, **_ALONE),
     "graphsage": Form("graphsage", {}, _SAGE, sampled=True, **_ALONE),
     "graphsage, simple": Form("graphsage", {"form": "simple"}, _SAGE, sampled=True, **_ALONE),
     "fastgcn": Form("fastgcn", {}, _FIRST, sampled=True),

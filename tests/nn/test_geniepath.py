@@ -87,6 +87,48 @@ def test_a_tied_layer_is_torchs_lstm_without_its_past(x):
     torch.testing.assert_close((hidden, memory), expected)
 
 
+@LAZY
+def test_with_its_options_the_model_and_its_gradients_are_those_of_public_code(x, lazy):
+    options = {"attention": "gat", "recurrent": True, "input_bias": True, "stacked": not lazy}
+    model = random_model(num_layers=3, lazy=lazy, **options)
+    public = geniepath.Public(D, HIDDEN, CLASSES, 3, lazy).load(model)
+    edges = unrepeated(EDGES)
+    for layout in (layouts.dense, SparseMatrix.from_tensor):
+        found, expected = model(layout(x), edges), public(x, edges)
+        torch.testing.assert_close(found, expected, **EXACT)
+    factors = torch.randn(found.shape, dtype=torch.float64)
+    for out, net in ((found, model), (expected, public)):
+        (out * factors).sum().backward()
+        assert all(p.grad is not None for p in net.parameters())
+    for path, conv, cell in zip(model.paths, public.convs, public.cells, strict=True):
+        torch.testing.assert_close(path.weight.grad[:, 0], conv.lin.weight.grad.t(), **EXACT)
+        torch.testing.assert_close(path.att.grad[:, 0], conv.att_dst.grad[0, 0], **EXACT)
+        torch.testing.assert_close(path.bias.grad, conv.bias.grad, **EXACT)
+        gates = torch.cat([cell.weight_ih_l0.grad, cell.weight_hh_l0.grad], dim=1)
+        found = path.gates.grad[:, [0, 1, 3, 2]].flatten(1).t()
+        torch.testing.assert_close(found, gates, **EXACT)
+    torch.testing.assert_close(model.embedding.grad, public.enter.weight.grad.t(), **EXACT)
+    torch.testing.assert_close(model.embedding_bias.grad, public.enter.bias.grad, **EXACT)
+
+
+def unrepeated(edges):
+    """Edges without loops and repetitions, which PyG's layer would count again."""
+    edges = edges[:, edges[0] != edges[1]]
+    return edges.unique(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attention": "dot"}, "attention from"),
+        ({"stacked": False}, "stacked=False with lazy=True"),
+    ],
+)
+def test_impossible_forms_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        GeniePath(D, HIDDEN, CLASSES, **options)
+
+
 def test_large_scores_do_not_overflow(x):
     layer = randomized(AdaptivePath(D, HIDDEN))
     with torch.no_grad():

@@ -1,3 +1,4 @@
+import random
 from itertools import pairwise
 
 import pytest
@@ -6,7 +7,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Batch, Data
 
 from drgcn.nn import LGCN, LearnableGraphConvolution, SparseMatrix
-from drgcn.nn.lgcn import LargestNeighbors
+from drgcn.nn.lgcn import LargestNeighbors, _sorting_network
 
 from ..reference import adjacency, layouts, lgcn
 from .matrices import random_matrix
@@ -65,6 +66,35 @@ def test_largest_values_are_those_of_a_sort_over_all_nodes(graph, k):
 def test_gradients_of_largest_values_equal_numerical_ones(graph, k):
     x = torch.randn(NODES, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: graph.select(v, k), x)
+
+
+@pytest.mark.parametrize("nodes", [NODES, 150])
+def test_in_single_precision_values_and_gradients_are_those_of_a_sort_to_the_bit(nodes):
+    """With equal values, of which the first goes first, and rows for every kind of table."""
+    hub = torch.stack([torch.zeros(nodes - 1).long(), torch.arange(1, nodes)])
+    matrix = LGCN.matrix(torch.cat([EDGES, hub, hub.flip(0)], dim=1), nodes, torch.float32)
+    A = matrix.matrix.to_dense()
+    x = torch.randn(nodes, 3).requires_grad_()
+    with torch.no_grad():
+        x[5:9] = x[4]
+    expected = lgcn.ranked(x, A, 4)[:, 1:]
+    found = matrix.select(x, 4)
+    assert torch.equal(found, expected.clamp(min=0))
+    factors = torch.randn_like(found) * (found > 0)
+    wanted, gradient = (torch.autograd.grad((v * factors).sum(), x)[0] for v in (expected, found))
+    torch.testing.assert_close(gradient, wanted)
+
+
+@pytest.mark.parametrize("width", [2, 3, 7, 8, 13, 64])
+def test_sorting_network_puts_the_largest_first(width):
+    """Zeros and ones are enough to try: a network that sorts them sorts everything."""
+    for kept in {1, min(width, 8), width}:
+        for ones in range(width + 1):
+            rows = [1] * ones + [0] * (width - ones)
+            random.Random(ones).shuffle(rows)
+            for high, low in _sorting_network(width, kept):
+                rows[high], rows[low] = max(rows[high], rows[low]), min(rows[high], rows[low])
+            assert rows[:kept] == sorted(rows, reverse=True)[:kept]
 
 
 def test_gradients_of_many_lanes_equal_a_loop(graph):

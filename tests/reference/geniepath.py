@@ -7,6 +7,7 @@ output, or b if lazy. In front of the embedding and every layer: Dr, pooled over
 """
 
 import torch
+from torch_geometric.nn import GATConv
 
 
 def breadth(H, neighbors, W_s, W_d, W, v):
@@ -42,6 +43,53 @@ def forward(X, neighbors, model, gates, masks=None):
         out, C = depth(seen, C, path.gates.unbind(1))
         H = B if model.lazy else out
     return out @ model.weight + model.bias
+
+
+class Public(torch.nn.Module):
+    """The form of public PyTorch code: PyG's GATConv, torch's LSTM cells without biases, linear
+    maps with biases at both ends. Without ``lazy`` each convolution reads the last output; with
+    it all of them read the first map's, and each cell reads a breadth beside the last output."""
+
+    def __init__(self, in_channels, hidden_channels, out_channels, num_layers, lazy):
+        super().__init__()
+        self.lazy = lazy
+        layers = range(num_layers)
+        seen = (2 if lazy else 1) * hidden_channels
+        self.enter = torch.nn.Linear(in_channels, hidden_channels)
+        self.convs = torch.nn.ModuleList(GATConv(hidden_channels, hidden_channels) for _ in layers)
+        self.cells = torch.nn.ModuleList(
+            torch.nn.LSTM(seen, hidden_channels, bias=False) for _ in layers
+        )
+        self.leave = torch.nn.Linear(hidden_channels, out_channels)
+        self.double()
+
+    def forward(self, x, edge_index):
+        first = out = self.enter(x)
+        hidden = memory = torch.zeros_like(first)[None]
+        for conv, cell in zip(self.convs, self.cells, strict=True):
+            gathered = conv(first if self.lazy else out, edge_index).tanh()
+            seen = torch.cat([gathered, out], dim=1) if self.lazy else gathered
+            steps, (hidden, memory) = cell(seen[None], (hidden, memory))
+            out = steps[0]
+        return self.leave(out)
+
+    @torch.no_grad()
+    def load(self, model):
+        """Take the parameters of ours."""
+        self.enter.weight.copy_(model.embedding.t())
+        self.enter.bias.copy_(model.embedding_bias)
+        self.leave.weight.copy_(model.weight.t())
+        self.leave.bias.copy_(model.bias)
+        for path, conv, cell in zip(model.paths, self.convs, self.cells, strict=True):
+            conv.lin.weight.copy_(path.weight[:, 0].t())
+            conv.att_dst.copy_(path.att[:, 0])
+            conv.att_src.copy_(path.att[:, 1])
+            conv.bias.copy_(path.bias)
+            order = path.gates[:, [0, 1, 3, 2]].flatten(1).t()  # input, forget, new, output
+            own = cell.weight_ih_l0.size(1)
+            cell.weight_ih_l0.copy_(order[:, :own])
+            cell.weight_hh_l0.copy_(order[:, own:])
+        return self
 
 
 def sigmoid(x):

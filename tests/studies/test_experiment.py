@@ -25,6 +25,7 @@ CHANGES = {
     **{"epochs": 10, "rule": "patience", "lr": 0.02, "weight_decay": 0.0, "options": {"K": 2}},
     **{"optimizer": "sgd", "patience": 50, "watch": "loss", "lr_cut_every": 40},
     **{"graphs_per_step": 2, "inductive": "train", "batch_size": 256, "metric": "R2"},
+    "test_curve": True,  # no number, but which of them are recorded
 }
 
 

@@ -90,6 +90,35 @@ def test_k_and_saturation_are_recorded_for_every_gated_layer(tiny, tmp_path, rew
     assert all(0 <= share <= 1 for share in result.saturation)
 
 
+def test_a_test_curve_adds_what_other_rules_would_report_and_changes_nothing(
+    tiny, tmp_path, monkeypatch
+):
+    curves = {}
+
+    def watched(*args, **options):
+        result = fit(*args, **options)
+        curves.update(result.curves)
+        return result
+
+    monkeypatch.setattr(runner, "fit", watched)
+    rule = {"rule": "patience", "watch": "accuracy"}
+    plain = run(experiment(**rule), tiny, [1], tmp_path).seeds[1]
+    assert "test_accuracy" not in curves
+    assert plain.best_test is plain.best_renewed_test is None
+    found = run(experiment(**rule, test_curve=True), tiny, [1], tmp_path).seeds[1]
+    assert replace(found, best_test=None, best_renewed_test=None) == plain
+    val, test = (curves[name][0].tolist() for name in ("val_accuracy", "test_accuracy"))
+    renewed = [e for e in range(10) if val[e] == max(val[: e + 1])]
+    assert test[found.best_epoch - 1] == pytest.approx(found.test_accuracy, abs=1e-6)
+    assert found.best_epoch - 1 == renewed[-1]
+    assert found.best_renewed_test == pytest.approx(max(test[e] for e in renewed), abs=1e-6)
+    assert found.best_test == pytest.approx(max(test), abs=1e-6)
+    by_curve = {r.experiment.test_curve: r.dumps() for r in load_records(tmp_path)}
+    assert "best_test" in by_curve[True]
+    assert "best_test" not in by_curve[False]
+    assert "test_curve" not in by_curve[False]
+
+
 def test_a_constant_gate_has_k_one(tiny, tmp_path):
     assert run(experiment(reweight="constant"), tiny, [0], tmp_path).seeds[0].k == [1.0, 1.0]
 
@@ -521,7 +550,7 @@ def test_an_option_cannot_make_a_row_into_another():
         ("mixhop", {"hidden_channels": 8}, "one width per power"),
         ("chebyshev", {"K": -1}, "order K >= 0"),
         ("lgcn", {"k": 0}, "k >= 1; found 0"),
-        ("geniepath", {"heads": 2}, "dropout, hidden_channels, lazy, num_layers"),
+        ("geniepath", {"heads": 2}, "attention, dropout, hidden_channels, input_bias, lazy"),
         ("graphsage", {"fan_outs": [10]}, "one fan-out per layer, 2; found [10]"),
         ("fastgcn", {"sampler": "uniform"}, "'importance' or 'layer-dependent'"),
         ("asgcn", {"form": "sampled"}, "the form 'adapt' or 'mix'"),

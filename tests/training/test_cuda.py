@@ -14,6 +14,7 @@ from drgcn.nn import (
     ASGCN,
     GAT,
     GCN,
+    LGCN,
     ChebNet,
     FastGCN,
     GraphSAGE,
@@ -118,6 +119,33 @@ def equal_weights(first, second):
         for one, other in zip(first.models, second.models, strict=True)
         for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
     )
+
+
+@pytest.mark.parametrize(("lanes", "width"), [(3, 5), (20, 40)])
+def test_largest_neighbours_and_their_gradients_equal_those_on_cpu(data, lanes, width):
+    graph = LGCN.matrix(data.edge_index, data.num_nodes, torch.float32)
+    x = torch.randn(lanes, data.num_nodes, width)
+    x[:, 7:11] = x[:, 6:7]  # equal values, of which the first goes first
+    factors = torch.randn(lanes, data.num_nodes, 8, width)
+
+    def run(device):
+        there = graph.to(device)
+        select = torch.vmap(lambda v: there.select(v, 8))
+        features = x.to(device).requires_grad_()
+        out = select(features)
+        (gradient,) = torch.autograd.grad((out * factors.to(device)).sum(), features)
+        return out.detach().cpu(), gradient.cpu()
+
+    (out, gradient), (expected, wanted) = run("cuda"), run("cpu")
+    assert torch.equal(out, expected)
+    torch.testing.assert_close(gradient, wanted)
+
+
+def test_lgcn_is_recorded_as_a_graph_and_twice_the_same(data, caplog):
+    make = lambda: LGCN(data.num_features, 8, 4, reweight="dr")  # noqa: E731
+    first, second = (fit(make, data, range(5), epochs=40, device="cuda") for _ in range(2))
+    assert "cannot be recorded" not in caplog.text
+    assert equal_weights(first, second)
 
 
 @pytest.mark.parametrize("k", [1, 3, 8, 200])

@@ -1,4 +1,4 @@
-"""Triton kernels for CSR matrices: products, sampled products, and look-ups.
+"""Triton kernels for CSR matrices: products, sampled products, largest entries, and look-ups.
 
 cuSPARSE partitions the rows anew and clears the result in a pass of its own at every call. In a
 small full-batch epoch that costs as much as the products themselves. Here lanes (seeds, heads)
@@ -16,7 +16,7 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from drgcn.nn.sparse import SparsePattern
+    from drgcn.nn.sparse import SparseMatrix, SparsePattern
     from drgcn.sampling.graph import CSRGraph
 
 
@@ -164,6 +164,110 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
             out.stride(0),
             BLOCK=block,
             **shape,
+        )
+    return out
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _largest_kernel(  # type: ignore[no-untyped-def]
+    crow, col, values, x, out, chosen, d, nnz, COUNT: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < d
+    start = tl.load(crow + row)
+    length = tl.load(crow + row + 1) - start
+    last = tl.full([BLOCK], float("inf"), dtype=out.dtype.element_ty)
+    taken = tl.full([BLOCK], -1, dtype=tl.int32)
+    for rank in range(COUNT):
+        # The row is read again for each rank: after the first time it lies in the nearest cache.
+        best = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
+        found = tl.zeros([BLOCK], dtype=tl.int32) + nnz
+        for place in range(0, length):
+            entry = (start + place).to(tl.int32)
+            node = tl.load(col + entry).to(tl.int64)
+            weight = tl.load(values + entry)
+            reached = weight * tl.load(x + node * d + columns, mask=inside, other=0.0)
+            reached = reached.to(out.dtype.element_ty)
+            later = (reached < last) | ((reached == last) & (entry > taken))
+            better = later & (reached > best)
+            best = tl.where(better, reached, best)
+            found = tl.where(better, entry, found)
+        target = (row * COUNT + rank) * d + columns
+        tl.store(out + target, best, mask=inside)
+        tl.store(chosen + target, found, mask=inside)
+        last = best
+        taken = found
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _largest_backward_kernel(  # type: ignore[no-untyped-def]
+    crow, col, order, values, grad, chosen, out, d, COUNT: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
+):  # fmt: skip
+    # One thread block adds up all that reaches a node, in the order of the entries.
+    node = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < d
+    start = tl.load(crow + node)
+    length = tl.load(crow + node + 1) - start
+    total = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
+    for place in range(0, length):
+        row = tl.load(col + start + place).to(tl.int64)
+        entry = tl.load(order + start + place).to(tl.int32)
+        weight = tl.load(values + entry)
+        for rank in range(COUNT):
+            source = (row * COUNT + rank) * d + columns
+            hit = inside & (tl.load(chosen + source, mask=inside, other=-1) == entry)
+            total += (weight * tl.load(grad + source, mask=hit, other=0.0)).to(total.dtype)
+    tl.store(out + node * d + columns, total, mask=inside)
+
+
+def largest_entries(matrix: SparseMatrix, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """For every row and column of ``x`` ``[columns, d]``, the ``count`` largest products above
+    zero of a stored entry with the value that it meets, and the entries; ``nnz`` for none.
+
+    The first of equals comes first. Both are ``[rows, count, d]``.
+    """
+    x, pattern, d = x.contiguous(), matrix.pattern, x.size(1)
+    out = torch.empty(pattern.shape[0], count, d, dtype=x.dtype, device=x.device)
+    chosen = torch.empty(out.shape, dtype=torch.int32, device=x.device)
+    if out.numel():
+        block = min(_WIDEST_BLOCK, triton.next_power_of_2(d))
+        grid = (pattern.shape[0], triton.cdiv(d, block))
+        _largest_kernel[grid](
+            pattern.crow,
+            pattern.col,
+            matrix.values,
+            x,
+            out,
+            chosen,
+            d,
+            pattern.nnz,
+            COUNT=count,
+            BLOCK=block,
+            num_warps=1,
+        )
+    return out, chosen
+
+
+def largest_entries_backward(matrix: SparseMatrix, grad: Tensor, chosen: Tensor) -> Tensor:
+    """Return the gradient of ``x`` ``[columns, d]``, given that of :func:`largest_entries`."""
+    grad, chosen, pattern, d = grad.contiguous(), chosen.contiguous(), matrix.pattern, grad.size(2)
+    out = torch.empty(pattern.shape[1], d, dtype=grad.dtype, device=grad.device)
+    if out.numel():
+        block = min(_WIDEST_BLOCK, triton.next_power_of_2(d))
+        _largest_backward_kernel[(pattern.shape[1], triton.cdiv(d, block))](
+            pattern.transpose_crow,
+            pattern.transpose_col,
+            pattern.to_transpose,
+            matrix.values,
+            grad,
+            chosen,
+            out,
+            d,
+            COUNT=grad.size(1),
+            BLOCK=block,
+            num_warps=1,
         )
     return out
 

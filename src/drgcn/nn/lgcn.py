@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import zeros
 
+from drgcn.kernels import triton_available, with_lanes
 from drgcn.nn.base import (
     Features,
     FullBatchModel,
@@ -27,10 +29,20 @@ from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
 from drgcn.nn.sparse import SparseMatrix, spmm
 
-# Nodes with up to so many entries share the narrowest table; widths double from there.
-_NARROWEST = 2
+if triton_available():
+    from drgcn.kernels.sparse import largest_entries as _cuda_forward
+    from drgcn.kernels.sparse import largest_entries_backward as _cuda_backward
+else:
+    _cuda_forward = _cuda_backward = None  # type: ignore[assignment]
 
-# Rows of one table: their nodes [m], and their entries [m, width] among those of the matrix.
+# Up to so many entries, all rows of a table are equally long; widths double from there.
+_WIDEST_EXACT = 8
+# Tables up to this width are sorted by a network, on whole rows at a time.
+_WIDEST_NETWORK = 64
+# The last entry that fits into half of the bits that a float64 has more than a float32.
+_LAST_ENTRY = 2**28 - 1
+
+# Rows of one table: their nodes [m], and their entries [width, m] among those of the matrix.
 Table = tuple[Tensor, Tensor]
 
 
@@ -252,7 +264,7 @@ class LargestNeighbors:
     """A matrix of the graph, with its rows laid out in tables so that they can be ranked.
 
     Rows of similar length share a table of their width, so that few places are empty and one long
-    row does not widen all others.
+    row does not widen all others. On CUDA a kernel reads the matrix as it is.
 
     Args:
         matrix: Weight of each neighbour, such as the normalised adjacency matrix.
@@ -266,15 +278,16 @@ class LargestNeighbors:
     def of(cls, matrix: SparseMatrix) -> LargestNeighbors:
         """Lay out the rows of a matrix."""
         start, length = matrix.pattern.crow[:-1].long(), matrix.pattern.crow.diff().long()
-        tables, below, width = [], 0, _NARROWEST
+        tables, below, width = [], 0, 1
         while below < int(length.max() if length.numel() else 0):
             nodes = ((length > below) & (length <= width)).nonzero().squeeze(1)
             if nodes.numel():
-                place = torch.arange(width, device=nodes.device)
-                entries = start[nodes, None] + place
-                empty = place >= length[nodes, None]
-                tables.append((nodes, entries.masked_fill(empty, matrix.pattern.nnz)))
-            below, width = width, 2 * width
+                place = torch.arange(width, device=nodes.device)[:, None]
+                empty = place >= length[nodes]
+                tables.append(
+                    (nodes, (start[nodes] + place).masked_fill(empty, matrix.pattern.nnz))
+                )
+            below, width = width, width + 1 if width < _WIDEST_EXACT else 2 * width
         return cls(matrix, tuple(tables))
 
     def to(self, device: torch.device | str) -> LargestNeighbors:
@@ -298,21 +311,23 @@ class LargestNeighbors:
 
 
 class _Largest(torch.autograd.Function):
-    """The values, and for each of them the entry of the matrix that it came from."""
+    """The values, and for each of them above zero the entry of the matrix that it came from."""
 
     @staticmethod
     def forward(x: Tensor, graph: LargestNeighbors, count: int) -> tuple[Tensor, Tensor]:
-        nodes, width = x.shape
+        if x.is_cuda and _cuda_forward is not None:
+            return _cuda_forward(graph.matrix, x, count)
         values, col = _padded(graph.matrix)
-        out = x.new_zeros(nodes, count, width)
-        chosen = values.new_full((nodes, count, width), len(values) - 1, dtype=torch.int32)
-        for rows, entries in graph.tables:
+        out = x.new_zeros(len(x), count, x.size(1))
+        chosen = torch.full_like(out, len(values) - 1, dtype=torch.int32)
+        fits = x.dtype == torch.float32 and len(values) - 1 <= _LAST_ENTRY
+        order = _sorted_in_one if fits else _sorted
+        for nodes, entries in graph.tables:
             reached = x[col[entries]].mul_(values[entries, None]).clamp_(min=0)
-            kept = min(count, entries.size(1))
-            top, place = reached.sort(dim=1, descending=True)
-            out[rows, :kept] = top[:, :kept]
-            found = entries[:, :, None].expand_as(place).gather(1, place[:, :kept])
-            chosen[rows, :kept] = found.int()
+            kept = min(count, len(entries))
+            top, found = order(reached, entries, kept)
+            out[nodes, :kept] = top.transpose(0, 1)
+            chosen[nodes, :kept] = found.int().transpose(0, 1)
         return out, chosen
 
     @staticmethod
@@ -323,25 +338,110 @@ class _Largest(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
-        out, chosen = ctx.saved_tensors
-        values, col = _padded(ctx.graph.matrix)
-        chosen = chosen.flatten(0, 1).long()
-        grad = torch.where(out > 0, grad, 0).flatten(0, 1) * values[chosen]
-        zeros = grad.new_zeros(out.shape[0], out.shape[2])
-        return zeros.scatter_add(0, col[chosen], grad), None, None
+        return _LargestGradient.apply(grad, *ctx.saved_tensors, ctx.graph), None, None
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, graph: LargestNeighbors, count: int
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         # Features are ranked one by one, so lanes are more features.
-        assert in_dims[0] is not None  # the only tensor there is
-        lanes = x.movedim(in_dims[0], 1).flatten(1)
+        lanes = _as_features(x, in_dims[0], info.batch_size)
         out, chosen = (
             result.unflatten(2, (info.batch_size, -1)).movedim(2, 0)
             for result in _Largest.apply(lanes, graph, count)
         )
         return (out, chosen), (0, 0)
+
+
+class _LargestGradient(torch.autograd.Function):
+    """The backward pass as a function of its own, so that vmap can take it in lanes too."""
+
+    @staticmethod
+    def forward(grad: Tensor, out: Tensor, chosen: Tensor, graph: LargestNeighbors) -> Tensor:
+        if grad.is_cuda and _cuda_backward is not None:
+            return _cuda_backward(graph.matrix, grad, chosen)
+        values, col = _padded(graph.matrix)
+        # No entry is chosen twice for a feature, so its gradient is put and not added.
+        taken = torch.where(out > 0, grad, 0).flatten(0, 1)
+        reached = grad.new_zeros(len(values), grad.size(2)).scatter_(
+            0, chosen.flatten(0, 1), taken
+        )
+        total = grad.new_zeros(graph.matrix.shape[1], grad.size(2))
+        return total.index_add_(0, col, reached.mul_(values[:, None]))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)  # second gradients are not offered
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
+        *tensors, graph = arguments
+        lanes = [
+            _as_features(value, dim, info.batch_size)
+            for value, dim in zip(tensors, in_dims, strict=False)
+        ]
+        found = _LargestGradient.apply(*lanes, graph)
+        return found.unflatten(1, (info.batch_size, -1)).movedim(1, 0), 0
+
+
+def _as_features(value: Tensor, dim: int | None, lanes: int) -> Tensor:
+    """Return ``[..., d]`` with an axis of lanes as ``[..., lanes * d]``."""
+    return with_lanes(value, dim, lanes).movedim(0, -2).flatten(-2)
+
+
+def _sorted(reached: Tensor, entries: Tensor, kept: int) -> tuple[Tensor, Tensor]:
+    """Return the ``kept`` largest values of a table, the first of equals first, and their entries.
+
+    Args:
+        reached: Values ``[width, rows, d]``, none negative.
+        entries: Entries that they came from ``[width, rows]``.
+        kept: How many to keep.
+    """
+    top, place = reached.sort(dim=0, descending=True, stable=True)
+    return top[:kept], entries[:, :, None].expand_as(place).gather(0, place[:kept])
+
+
+def _sorted_in_one(reached: Tensor, entries: Tensor, kept: int) -> tuple[Tensor, Tensor]:
+    """Do the same for values in float32, faster.
+
+    They leave the lower bits of a float64 free. The entry stands there, so that values and entries
+    are compared as one number; it stays below half of the last bit, and rounding takes it off.
+    """
+    keys = reached.double().view(torch.int64)
+    keys = keys.add_((_LAST_ENTRY - entries)[:, :, None]).view(torch.float64)
+    if len(keys) <= _WIDEST_NETWORK:
+        rows = list(keys.unbind())
+        spare = torch.empty_like(rows[0])
+        for high, low in _sorting_network(len(rows), kept):
+            torch.minimum(rows[high], rows[low], out=spare)
+            torch.maximum(rows[high], rows[low], out=rows[high])
+            rows[low], spare = spare, rows[low]
+        keys = torch.stack(rows[:kept])
+    else:
+        keys = keys.sort(dim=0, descending=True).values[:kept]
+    return keys.float(), _LAST_ENTRY - (keys.view(torch.int64) & _LAST_ENTRY)
+
+
+@cache
+def _sorting_network(width: int, kept: int) -> list[tuple[int, int]]:
+    """Return the pairs of places that Batcher's odd-even merge sort compares, without those that
+    have no say in the first ``kept`` places."""
+    pairs, run = [], 1
+    while run < width:
+        step = run
+        while step:
+            for start in range(step % run, width - step, 2 * step):
+                for place in range(start, min(start + step, width - step)):
+                    if place // (2 * run) == (place + step) // (2 * run):
+                        pairs.append((place, place + step))
+            step //= 2
+        run *= 2
+    needed, used = set(range(kept)), []
+    for pair in reversed(pairs):
+        if not needed.isdisjoint(pair):
+            needed.update(pair)
+            used.append(pair)
+    return used[::-1]
 
 
 def _padded(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:

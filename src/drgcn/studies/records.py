@@ -35,6 +35,10 @@ class SeedResult:
             before it was measured.
         s_deciles: Eleven numbers for each layer's learnt vector, its least entry, its deciles and
             its greatest; empty without a gate, and in records from before it was kept.
+        best_renewed_test: Highest test accuracy among the epochs whose validation accuracy was at
+            least as good as any before. It was chosen by test labels: no result, but what some
+            authors print. ``None`` unless the experiment has a test curve.
+        best_test: Highest test accuracy of all epochs, likewise.
     """
 
     test_accuracy: float
@@ -46,6 +50,17 @@ class SeedResult:
     curve_train_loss: list[float]
     saturation: list[float] = field(default_factory=list)
     s_deciles: list[list[float]] = field(default_factory=list)
+    best_renewed_test: float | None = None
+    best_test: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, without those of a test curve that there is not."""
+        facts = asdict(self)
+        return {
+            name: value
+            for name, value in facts.items()
+            if value is not None or name not in ("best_renewed_test", "best_test")
+        }
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class RunRecord(Record):
             "started": self.started,
             "seconds": round(self.seconds, 3),
             "curve_epochs": self.curve_epochs,
-            "seeds": {seed: asdict(result) for seed, result in sorted(self.seeds.items())},
+            "seeds": {seed: result.to_dict() for seed, result in sorted(self.seeds.items())},
         }
         return dump_facts(facts, by_line="seeds")
 

@@ -319,6 +319,7 @@ def _fit(
         progress=options.progress,
         checkpoint=options.checkpoint,
         checkpoint_every=options.checkpoint_every,
+        test_curve=experiment.test_curve,
     )
 
 
@@ -425,7 +426,22 @@ def _seed_result(
         curve_train_loss=points("train_loss"),
         saturation=[layer.saturation for layer in layers],
         s_deciles=[layer.deciles for layer in layers],
+        **_best_tests(result, place),
     )
+
+
+def _best_tests(result: FitResult, place: int) -> dict[str, float]:
+    """Return the results of rules that look at test labels, if there is a test curve."""
+    if "test_accuracy" not in result.curves:
+        return {}
+    run_for = result.epochs_run[place]
+    val, test = (result.curves[f"{part}_accuracy"][place][:run_for] for part in ("val", "test"))
+    better = 1 if result.higher_is_better else -1
+    renewed = better * val >= (better * val).cummax(0).values
+    return {
+        "best_renewed_test": round(better * float((better * test)[renewed].max()), 6),
+        "best_test": round(better * float((better * test).max()), 6),
+    }
 
 
 def _save(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:

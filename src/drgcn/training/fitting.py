@@ -39,7 +39,7 @@ from drgcn.training.task import (
     is_graphs,
     is_links,
 )
-from drgcn.training.trainer import CURVES, EpochLoop, LaneSettings, Progress, Trainer
+from drgcn.training.trainer import TEST_CURVE, EpochLoop, LaneSettings, Progress, Trainer
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
@@ -76,6 +76,7 @@ def fit(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: float = 10.0,
+    test_curve: bool = False,
 ) -> FitResult:
     """Train one model per seed, many at once, and test each at its best epoch.
 
@@ -140,6 +141,7 @@ def fit(
             same call resumes after a kill. Store the results, then call
             :func:`clear_checkpoint`.
         checkpoint_every: Seconds between checkpoints.
+        test_curve: Add ``test_accuracy`` to the curves; numbers chosen by it are no results.
     """
     epochs, lr, weight_decay, split, seeds_at_once = checked_numbers(
         epochs=epochs,
@@ -175,6 +177,7 @@ def fit(
         batch_size=batch_size,
         device=device,
         seeds_at_once=seeds_at_once,
+        test_curve=test_curve,
     )
     loop = EpochLoop(
         epochs,
@@ -269,6 +272,7 @@ class _Training:
     batch_size: int | None
     device: torch.device
     seeds_at_once: int | None
+    test_curve: bool
 
     def settings(self, usual: LaneSettings) -> tuple[Any, ...]:
         """Return all that a checkpoint depends on, beside data, model and settings of lanes."""
@@ -276,7 +280,8 @@ class _Training:
         if self.schedule is not None:
             rates = tuple(learning_rates(self.schedule, usual.lr, self.epochs).tolist())
         training = (self.epochs, self.rule, name_of(self.optimizer), usual.lr, usual.weight_decay)
-        return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size)
+        curves = (TEST_CURVE,) if self.test_curve else ()
+        return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size, *curves)
 
 
 @torch.enable_grad()
@@ -342,6 +347,7 @@ def _run_pass(
             optimizer=training.optimizer,
             lanes=[lane.trained for lane in block],
             schedule=training.schedule,
+            test_curve=training.test_curve,
         )
 
     at_once = training.seeds_at_once
@@ -554,7 +560,7 @@ def _test(
         epochs_run=trainer.last_epoch.tolist(),
         val_accuracy=val_accuracy.where(~lost, torch.nan).tolist(),
         test_accuracy=test_accuracy.where(~lost, torch.nan).tolist(),
-        curves={name: list(trainer.curve(name).T.cpu()) for name in CURVES},
+        curves={name: list(trainer.curve(name).T.cpu()) for name in trainer.curve_names},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,

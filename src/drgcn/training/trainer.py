@@ -23,6 +23,7 @@ from drgcn.training.stopping import Schedule, StoppingRule, learning_rates
 from drgcn.training.task import Task, l2_penalty
 
 CURVES: Final = ("train_loss", "val_loss", "val_accuracy")
+TEST_CURVE: Final = "test_accuracy"
 # Seconds between two reports of progress.
 _REPORT_EVERY: Final = 0.2
 # Epochs between two reads of a CUDA device, a fraction of a second.
@@ -65,6 +66,7 @@ class Trainer:
         optimizer: Makes an optimiser that works elementwise, as most of torch's do.
         lanes: Settings of each seed of the stack; one for all of them.
         schedule: Changes the learning rate; constant if not given.
+        test_curve: Score the test nodes after every epoch too. Nothing depends on it.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class Trainer:
         optimizer: MakeOptimizer,
         lanes: LaneSettings | Sequence[LaneSettings],
         schedule: Schedule | None = None,
+        test_curve: bool = False,
     ) -> None:
         self.stack, self.task, self.rule = stack, task, rule
+        self.curve_names = (*CURVES, TEST_CURVE) if test_curve else CURVES
         self.make_optimizer, self.schedule = optimizer, schedule
         lanes = [lanes] * len(stack.seeds) if isinstance(lanes, LaneSettings) else list(lanes)
         self.lanes = tuple(lanes)
@@ -127,7 +131,8 @@ class Trainer:
         self.best_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.last_epoch = torch.zeros(seeds, dtype=torch.int64, device=device)
         self.best = {name: value.detach().clone() for name, value in stack.state().items()}
-        self.curves = torch.zeros(epochs, len(CURVES), seeds, dtype=torch.float32, device=device)
+        shape = (epochs, len(self.curve_names), seeds)
+        self.curves = torch.zeros(shape, dtype=torch.float32, device=device)
         self.rule_state = rule.start(seeds, device)
 
     def run_epoch(self) -> None:
@@ -176,7 +181,7 @@ class Trainer:
         """Score the validation nodes, and keep or stop as the rule says."""
         batches = self.task.batches
         train_loss = self.loss_sum / (len(self.task.train) if batches is None else batches.steps)
-        val_loss, val_accuracy = self._validate()
+        val_loss, val_accuracy, *test_accuracy = self._validate()
         higher_is_better = self.task.objective.higher_is_better
         watched = val_accuracy if higher_is_better else -val_accuracy
         keep, stop = self.rule.update(self.rule_state, self.epoch, val_loss, watched)
@@ -185,12 +190,12 @@ class Trainer:
         self.best_epoch.copy_(torch.where(keep, self.epoch, self.best_epoch))
         self.last_epoch.copy_(torch.where(self.active, self.epoch, self.last_epoch))
         self.active.logical_and_(~stop)
-        point = torch.stack([train_loss, val_loss, val_accuracy]).float()
+        point = torch.stack([train_loss, val_loss, val_accuracy, *test_accuracy]).float()
         self.curves.index_copy_(0, self.epoch[None] - 1, point[None])
 
     def curve(self, name: str) -> Tensor:
-        """Return one of :data:`CURVES` ``[epochs, seeds]``; zero after the present epoch."""
-        return self.curves[:, CURVES.index(name)]
+        """Return one of the curves ``[epochs, seeds]``; zero after the present epoch."""
+        return self.curves[:, self.curve_names.index(name)]
 
     def _keep_weights(self, keep: Tensor) -> None:
         if not keep.is_cuda and not bool(keep.any()):
@@ -225,9 +230,11 @@ class Trainer:
         self.loss_sum += loss.detach()
 
     @torch.no_grad()
-    def _validate(self) -> tuple[Tensor, Tensor]:
-        part, objective = self.task.val, self.task.objective
-        scores = part.scored(self.stack(part.inputs))
+    def _validate(self) -> tuple[Tensor, ...]:
+        """Return loss and accuracy of the validation nodes, and what is scored beside them."""
+        part, test, objective = self.task.val, self.task.test, self.task.objective
+        everywhere = self.stack(part.inputs)
+        scores = part.scored(everywhere)
         loss = objective.loss(scores, part.labels)
         if self.rule.penalized_loss:
             penalty = self.stack.penalty(self.weight_decay)
@@ -235,7 +242,12 @@ class Trainer:
                 loss = loss + l2_penalty(self.regularized, self.weight_decay)
             else:
                 loss = loss + penalty
-        return loss, objective.score(scores, part.labels)
+        found = loss, objective.score(scores, part.labels)
+        if TEST_CURVE not in self.curve_names:
+            return found
+        if test.inputs is not part.inputs:
+            everywhere = self.stack(test.inputs)
+        return *found, objective.score(test.scored(everywhere), test.labels)
 
 
 def _one_or_all(values: Sequence[float], device: torch.device) -> float | Tensor:

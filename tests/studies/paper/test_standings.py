@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 from pages.asgcn_quirks import quirk_table, variance_words
-from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
+from pages.paper_tables import (
+    paper_k_table,
+    paper_table,
+    reached_words,
+    rules_table,
+    standings,
+)
 
 from drgcn.studies.experiment import recipe, usual_scaling
 
@@ -41,6 +47,18 @@ def test_a_number_is_reached_by_the_rule_of_the_report(make):
     )
     assert words.endswith(f"and 1 above; 1 is below. Below: {below}.")
     assert "Below:" not in reached_words([below], "ASGCN", names=False)
+
+
+def test_three_rules_stand_side_by_side_and_two_say_that_they_read_test_labels(make):
+    made = make([0.81, 0.83], model="lgcn")
+    rules = {"best_renewed_test": 0.84, "best_test": 0.85}
+    seeds = {seed: replace(result, **rules) for seed, result in made.seeds.items()}
+    public = replace(made.experiment, split="public")
+    table = rules_table([make([0.9, 0.9]), replace(made, experiment=public, seeds=seeds)])
+    head, _, row = table.splitlines()
+    assert head.count("reads test labels") == 2
+    assert row == "| cora, public | lgcn | 82.0 ± 1.4 | 84.0 ± 0.0 | 85.0 ± 0.0 | 83.3 | 2 |"
+    assert rules_table([make([0.9, 0.9])]) == "Not run yet."
 
 
 def test_rebuilt_and_synthetic_data_stand_for_nothing(make):

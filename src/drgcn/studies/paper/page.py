@@ -45,6 +45,7 @@ NAMES: Final = (
     "inductive",
     "ppi-rebuilt",
     "reddit-like",
+    "quoted",
 )
 
 _PAGE: Final[dict[str, type]] = {
