@@ -35,7 +35,8 @@ def networks(features: int, classes: int) -> dict[str, Callable[[], torch.nn.Mod
         "drgcn GCN": lambda: GCN(features, 64, classes),
         "drgcn GCN, Dr": lambda: GCN(features, 64, classes, reweight="dr"),
         "PyG GCN": lambda: models.GCN(features, 64, **options),
-        "PyG GAT": lambda: models.GAT(features, 64, heads=8, **options),
+        "PyG GAT": lambda: models.GAT(features, 64, **options),
+        "PyG GAT, 8 heads": lambda: models.GAT(features, 64, heads=8, **options),
         "PyG GraphSAGE": lambda: models.GraphSAGE(features, 64, **options),
         "PyG GIN": lambda: models.GIN(features, 64, **options),
     }
