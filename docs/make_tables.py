@@ -29,6 +29,7 @@ from pages.gain import (
 from pages.paper_tables import paper_k_table, paper_table, reached_words, standings
 from pictures import Rows, comparison_figure, save_figure
 
+from drgcn.records import BaselineRecord
 from drgcn.reporting.tables import Table
 from drgcn.studies.advice.evidence import correction_of, gather
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
@@ -158,6 +159,7 @@ def main() -> None:
     """Fills the pages, or checks that they are filled."""
     records = load_records(ROOT / "results")
     search = load_records(ROOT / "results" / "search")
+    baselines = BaselineRecord.read_folder(ROOT / "results" / "baselines").values()
     gains = study(records, load_measures(ROOT / "results" / MEASURES))
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
@@ -176,7 +178,7 @@ def main() -> None:
         "reddit like": variant_table([r for r in records if r.data["name"] == "reddit-like"]),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
         "paper": "\n\n".join(
-            f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
+            f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name, baselines)}"
             for name in RESULTS
         ),
         "gain size": size_words(gains),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from drgcn.records import BaselineRecord
 from drgcn.reporting.tables import Table
+from drgcn.stats import Summary
 from drgcn.studies.comparison import gain, summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import Published, PublishedK, paper_k, paper_table_of, published
-from drgcn.studies.paper.table import PrintedNumber
+from drgcn.studies.paper.table import PaperTable, PrintedNumber
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import (
     Row,
@@ -19,10 +21,12 @@ from drgcn.studies.report.tables import (
     rebuilt,
     scaled_as_published,
 )
-from drgcn.studies.report.verdicts import Verdict, judge_number
+from drgcn.studies.report.verdicts import Verdict, baseline_rows, judge_number
 
 
-def paper_table(records: Sequence[RunRecord], name: str) -> str:
+def paper_table(
+    records: Sequence[RunRecord], name: str, baselines: Iterable[BaselineRecord] = ()
+) -> str:
     """The accuracies of one of the paper's tables in Markdown: models down, datasets across.
 
     Only records of the usual training count, and one per cell: where features can be scaled in
@@ -32,6 +36,7 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
     Args:
         records: All records at hand.
         name: One of :data:`drgcn.studies.paper.page.RESULTS`.
+        baselines: Records of methods that are run apart; fewer than 20 seeds are said.
     """
     rows: dict[str, dict[tuple[str, str], PrintedNumber | None]] = {}
     for cell in paper_table_of(name).cells:
@@ -39,12 +44,29 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
             rows.setdefault(cell.label, {})[cell.dataset, cell.split] = cell.printed
     columns = list(next(iter(rows.values())))
     ours, names = _cells(records)
+    ours |= _baseline_cells(paper_table_of(name), baselines)
     heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
     lines = []
     for label, printed in rows.items():
         cells = [_cell(ours.get((*place, label)), number) for place, number in printed.items()]
         lines.append([label, *cells])
     return Table(["", *heads], lines).markdown("cells")
+
+
+def _baseline_cells(
+    table: PaperTable, records: Iterable[BaselineRecord]
+) -> dict[tuple[str, str, str], str]:
+    """Accuracies of methods that are run apart, by dataset, split and row."""
+    rows = baseline_rows(records)
+    found = {}
+    for cell in table.cells:
+        seeds = rows.get((str(cell.dataset), str(cell.split), str(cell.baseline)))
+        if seeds is not None:
+            summary = Summary.of([100 * result.test_accuracy for result in seeds.values()])
+            few = not cell.exact and summary.seeds < table.seeds
+            words = summary.words(1) + (f" [seeds: {summary.seeds}]" if few else "")
+            found[str(cell.dataset), str(cell.split), str(cell.label)] = words
+    return found
 
 
 def usual_rows(records: Sequence[RunRecord]) -> list[Row]:

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from drgcn.errors import DrgcnWarning
+from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.stats import printed_difference
+from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.report.contents import contents
 from drgcn.studies.report.verdicts import (
     CellRows,
     FailedJobs,
     JudgedTable,
+    baseline_rows,
     count_verdicts,
     judge,
     judge_number,
@@ -215,3 +219,56 @@ def test_a_table_of_our_own_keeps_its_shape(record, make_cell, make_table):
     (own,) = JudgedTable(table, tuple(judge_table(table, CellRows([record()])))).tables
     assert own.heads == ("", "Cora 0", "Cora 1")
     assert own.rows == (("GCN", "86.00 ± 0.31", ""),)
+
+
+def baseline_record(seeds, accuracy=0.7, started="2026-01-01", **settings):
+    spread = {seed: accuracy + 0.003 * (-1) ** seed for seed in seeds}
+    return BaselineRecord(
+        method="walker",
+        settings=settings,
+        data={"name": "cora", "split": "public", "content_hash": "0"},
+        environment={},
+        started=started,
+        seconds=1.0,
+        seeds={seed: BaselineResult(value, 0.7) for seed, value in spread.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "seeds", "exact", "words"),
+    [
+        ("70.0", 20, False, "reproduced"),
+        ("69.0", 20, False, "above"),
+        ("70.0", 5, False, "not comparable: 5 of 20 seeds"),
+        ("70.3", 1, True, "reproduced"),
+        ("70.4", 1, True, "below"),
+        ("70.0", 0, False, "not run: no record here yet; drgcn baselines cora --method walker"),
+    ],
+)
+def test_a_baseline_is_judged_by_its_own_records(
+    make_cell, make_table, printed, seeds, exact, words
+):
+    known = {"job": None, "reason": "run apart", "dataset": "cora", "split": "public"}
+    cell = replace(make_cell(printed), **known, baseline="walker", exact=exact)
+    records = [baseline_record(range(seeds))] if seeds else []
+    found = judge(make_table(cell), cell, CellRows([], baselines=records))
+    assert found.words == words
+    assert len(found.values) == seeds
+
+
+def test_of_several_settings_of_a_baseline_most_seeds_count_and_then_the_latest():
+    few = baseline_record(range(3), 0.9, walks=80)
+    parts = [baseline_record(range(4), 0.6, walks=10), baseline_record([7], 0.6, walks=10)]
+    later = baseline_record(range(5), 0.8, "2026-02-01", walks=5)
+    (seeds,) = baseline_rows([few, *parts]).values()
+    assert list(seeds) == [0, 1, 2, 3, 7]
+    (seeds,) = baseline_rows([later, *parts, few]).values()
+    assert seeds[0].test_accuracy == pytest.approx(0.803)
+
+
+def test_a_report_finds_the_baselines_beside_its_records(record, tmp_path):
+    replace(baseline_record(range(20)), method="deepwalk").save(tmp_path / "baselines")
+    whole = contents([record()], [paper_table_of("semi")], tmp_path)
+    (shown,) = [table for table in whole.tables if table.name == "semi"]
+    (found,) = [row for row in shown.rows if row[0] == "DeepWalk"]
+    assert found[1:4] + found[5:] == ("Cora", "67.2", "70.00 ± 0.31", "20", "above")

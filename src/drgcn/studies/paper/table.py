@@ -90,6 +90,8 @@ class TableCell:
         split: Its split.
         label: The row's name in our tables, such as ``gcn + dr``, also where nothing is run.
         stand_in: Table to look at instead.
+        baseline: Method of ``drgcn baselines`` behind the number, if it is one of these.
+        exact: Whether that method draws nothing, so that one run says all.
     """
 
     row: str
@@ -103,6 +105,8 @@ class TableCell:
     split: str | None = None
     label: str | None = None
     stand_in: str | None = None
+    baseline: str | None = None
+    exact: bool = False
 
     @property
     def runnable(self) -> bool:

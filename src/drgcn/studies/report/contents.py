@@ -12,6 +12,7 @@ from typing import Final
 from drgcn._format import duration, plural
 from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import BaselineRecord
 from drgcn.reporting.page import write_html
 from drgcn.reporting.tables import Table
 from drgcn.stats import LEVEL
@@ -58,7 +59,8 @@ READING: Final = (
     f"Verdict: reproduced, if the interval holds zero or the difference is smaller than what the "
     f"printed digits leave out; above or below, if neither; not comparable on other features, on "
     f"made-up data, on another machine, or with fewer than {PAPER_RUNS} seeds. Many seeds make a "
-    f"small difference a sure one: look at its size, too. The pictures of a table share one "
+    f"small difference a sure one: look at its size, too. A method that draws nothing has one "
+    f"number, which is compared as it stands. The pictures of a table share one "
     f"scale; an arrow means further out.",
     f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
     f"rows have, corrected by Holm's method over the family of comparisons that stand together "
@@ -135,10 +137,12 @@ def contents(
     Args:
         records: Run records.
         tables: Tables of the paper to hold them against.
-        folder: Where the records lie, to look for suites and for jobs that failed.
+        folder: Where the records lie, to look for suites, for jobs that failed and for baselines.
     """
     suites = readable_suites(folder)
-    judged = judged_tables(tables, CellRows(records, FailedJobs(folder)))
+    baselines = {} if folder is None else BaselineRecord.read_folder(folder / "baselines")
+    rows = CellRows(records, FailedJobs(folder), baselines.values())
+    judged = judged_tables(tables, rows)
     families = {against: gate_tests(records, against) for against in BASELINES}
     sections = [
         _where(records, suites),

@@ -6,12 +6,13 @@ import math
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.reporting.charts import interval_pictures
 from drgcn.reporting.tables import Table
 from drgcn.stats import Interval, Summary, printed_difference
@@ -65,16 +66,45 @@ class FailedJobs:
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
 
+#: Results of seeds by dataset, split and name of the method.
+BaselineRows = Mapping[tuple[str, str, str], Mapping[int, BaselineResult]]
+
+
+def baseline_rows(records: Iterable[BaselineRecord]) -> BaselineRows:
+    """Results of baselines. Of several settings, or contents under one name, those with most
+    seeds, and of these the latest."""
+    groups: dict[str, list[BaselineRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.identity].append(record)
+    found: dict[tuple[str, str, str], tuple[int, str]] = {}
+    rows: dict[tuple[str, str, str], dict[int, BaselineResult]] = {}
+    for group in groups.values():
+        one = group[0]
+        place = (str(one.data["name"]), str(one.data["split"]), one.method)
+        seeds = {seed: result for record in group for seed, result in record.seeds.items()}
+        rank = (len(seeds), max(record.started for record in group))
+        if rank > found.get(place, (0, "")):
+            found[place], rows[place] = rank, dict(sorted(seeds.items()))
+    return rows
+
+
 class CellRows:
     """Records, found by the recipe of a cell.
 
     Args:
         records: All records at hand.
         failed: Jobs that have none because they failed.
+        baselines: Records of methods that are run apart.
     """
 
-    def __init__(self, records: Sequence[RunRecord], failed: FailedJobs | None = None) -> None:
+    def __init__(
+        self,
+        records: Sequence[RunRecord],
+        failed: FailedJobs | None = None,
+        baselines: Iterable[BaselineRecord] = (),
+    ) -> None:
         self.failed = failed or FailedJobs()
+        self._baselines = baseline_rows(baselines)
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for record, seeds in merge(records):
             key = (record.experiment.identity(""), str(record.data.get("normalize")))
@@ -93,6 +123,10 @@ class CellRows:
 
     def values(self, cell: TableCell) -> list[float]:
         """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
+        if cell.baseline is not None:
+            place = (str(cell.dataset), str(cell.split), cell.baseline)
+            seeds_of = self._baselines.get(place, {})
+            return [100 * result.test_accuracy for result in seeds_of.values()]
         row = None if cell.job is None else self.find(cell.job)
         if cell.job is None or row is None:
             return []
@@ -188,6 +222,8 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
     if cell.quantity == "count":
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
+    if cell.baseline is not None and values:
+        return _judge_baseline(cell, values)
     row = None if cell.job is None else rows.find(cell.job)
     if not values or row is None:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
@@ -224,6 +260,23 @@ def judge_number(
     return difference, "above" if difference.mean > 0 else "below"
 
 
+def _judge_baseline(cell: TableCell, values: tuple[float, ...]) -> CellVerdict:
+    """A method that is run apart: by :func:`judge_number`, or as it stands if it draws nothing."""
+    if cell.printed is None:
+        return CellVerdict(cell, values, None, "none printed")
+    if cell.exact:
+        over = values[0] - cell.printed.mean
+        lost_in_rounding = abs(over) <= 0.5 * 10**-cell.printed.decimals + 1e-9
+        exact: Verdict = "reproduced" if lost_in_rounding else "above" if over > 0 else "below"
+        return CellVerdict(cell, values, Interval(over, over, over), exact)
+    printed = cell.printed
+    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+    if len(values) < PAPER_RUNS:
+        few = f"{len(values)} of {PAPER_RUNS} seeds"
+        return CellVerdict(cell, values, difference, "not comparable", few)
+    return CellVerdict(cell, values, difference, verdict)
+
+
 def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
     """A count of data has no spread: it is the printed one, or it is not."""
     count = rows.count(cell)
@@ -242,6 +295,8 @@ def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
 def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
     if cell.job is not None and (error := rows.failed.error(cell.job)):
         return f"it failed ({error})"
+    if cell.baseline is not None:
+        return f"no record here yet; drgcn baselines {cell.dataset} --method {cell.baseline}"
     if cell.reason:
         return cell.reason.rstrip(".")
     if cell.job is None:
