@@ -211,9 +211,30 @@ def test_prints_accuracies_and_writes_records(tmp_path, monkeypatch, capsys):
     assert f"{rows[0]['test']:.2f}" in first
 
 
+def test_several_datasets_have_a_line_each(tmp_path, monkeypatch, capsys):
+    words = (
+        "baselines",
+        "wine",
+        "breast-cancer",
+        "--method",
+        "label-propagation",
+        "--out",
+        tmp_path,
+    )
+    assert drgcn(monkeypatch, *words, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["dataset"]["name"] for line in lines] == ["wine", "breast-cancer"]
+    assert drgcn(monkeypatch, *words) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0::2] == ["wine:", "breast-cancer:"]
+    for line, printed in zip(lines, shown[1::2], strict=True):
+        assert f"{line['rows'][0]['test']:.2f}" in printed
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("wine", "--device", "abacus"), "Expected --device cpu, cuda or auto; found 'abacus'"),
         (("wine", "--method", "svm"), "Expected a method out of manireg"),
         (("nothing-of-this-name",), "nothing-of-this-name"),
         (("wine", "--split", "public"), "has no split 'public'"),

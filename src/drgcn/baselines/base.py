@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -110,12 +110,8 @@ class SeenGraph:
     test: Tensor
 
     @classmethod
-    def of(cls, data: Data, *, inductive: bool = False) -> SeenGraph:
+    def of(cls, data: Data) -> SeenGraph:
         """Return the part of a loaded graph that a baseline may use, on the CPU.
-
-        Args:
-            data: A loaded graph.
-            inductive: Leave out edges of test nodes, which an inductive method does not see.
 
         Raises:
             InputError: If something is missing, or nodes have several labels.
@@ -152,13 +148,9 @@ class SeenGraph:
                 stacklevel=2,
             )
         x = data.x.to_dense().float().cpu()
-        edge_index = data.edge_index.cpu()
-        if inductive:
-            seen = ~data.test_mask.cpu()
-            edge_index = edge_index[:, seen[edge_index].all(dim=0)]
         return cls(
             x=x,
-            adjacency=_adjacency(edge_index, len(x)),
+            adjacency=_adjacency(data.edge_index.cpu(), len(x)),
             classes=int(train_y.max()) + 1,
             train=train,
             train_y=train_y,
@@ -166,6 +158,14 @@ class SeenGraph:
             val_y=y[val],
             test=test,
         )
+
+    def without_edges_of(self, nodes: Tensor) -> SeenGraph:
+        """Return the graph as a method sees it that is to predict these nodes unseen."""
+        kept = torch.ones(self.nodes, dtype=torch.bool)
+        kept[nodes] = False
+        edge_index = self.edge_index
+        edge_index = edge_index[:, kept[edge_index].all(dim=0)]
+        return replace(self, adjacency=_adjacency(edge_index, self.nodes))
 
     @property
     def nodes(self) -> int:

@@ -97,29 +97,46 @@ class ManifoldRegularization:
 
     def predict(self, data: Data, seed: int = 0) -> Prediction:
         """See :class:`~drgcn.baselines.Baseline`; the seed changes nothing."""
-        seen = SeenGraph.of(data, inductive=self.inductive)
-        x = sparse.csr_array(np.column_stack([seen.x.double().numpy(), np.ones(seen.nodes)]))
-        smooth = (x.T @ (_laplacian(seen) @ x)).toarray() / seen.nodes**2
-        fitted = x[seen.train.numpy()]
-        square = (fitted.T @ fitted).toarray() / fitted.shape[0]
-        target = fitted.T @ (2 * seen.train_targets - 1) / fitted.shape[0]
+        seen = SeenGraph.of(data)
+        seen = seen.without_edges_of(seen.test) if self.inductive else seen
+        fitted = chooser = _LeastSquares(seen)
+        if self.inductive:
+            # Judged on nodes that are as unseen as those of the test will be.
+            chooser = _LeastSquares(seen.without_edges_of(seen.val))
         best, scores, chosen = -1.0, torch.empty(0), {}
         for intrinsic in self.intrinsic:
             for ambient in self.ambient:
-                system = square + intrinsic * smooth + ambient * np.eye(len(square))
-                weights = linalg.solve(system, target, assume_a="pos")
-                found = torch.from_numpy(x @ weights)
+                found = chooser.scores(ambient, intrinsic)
                 accuracy = seen.val_accuracy(found)
                 if accuracy > best:
                     best, scores = accuracy, found
                     chosen = {"ambient": ambient, "intrinsic": intrinsic}
-        return Prediction(scores, chosen)
+        return Prediction(scores if chooser is fitted else fitted.scores(**chosen), chosen)
+
+
+class _LeastSquares:
+    """The parts of manifold regularisation's linear system that no strength changes."""
+
+    def __init__(self, seen: SeenGraph) -> None:
+        ones = np.ones(seen.nodes)
+        self._x = x = sparse.csr_array(np.column_stack([seen.x.double().numpy(), ones]))
+        self._smooth = (x.T @ (_laplacian(seen) @ x)).toarray() / seen.nodes**2
+        fitted = x[seen.train.numpy()]
+        self._square = (fitted.T @ fitted).toarray() / fitted.shape[0]
+        self._target = fitted.T @ (2 * seen.train_targets - 1) / fitted.shape[0]
+
+    def scores(self, ambient: float, intrinsic: float) -> Tensor:
+        """Outputs of all nodes ``[nodes, classes]``."""
+        ridge = ambient * np.eye(len(self._square))
+        system = self._square + intrinsic * self._smooth + ridge
+        return torch.from_numpy(self._x @ linalg.solve(system, self._target, assume_a="pos"))
 
 
 @dataclass(frozen=True)
 class InductiveManifoldRegularization(ManifoldRegularization):
     """:class:`ManifoldRegularization` that does not see the edges of test nodes: Yang et al.
-    (2016), where the quoted numbers come from, have it among their inductive methods."""
+    (2016), where the quoted numbers come from, have it among their inductive methods. Strengths
+    are chosen without the edges of validation nodes either."""
 
     name: ClassVar[str] = "manireg-inductive"
     inductive: ClassVar[bool] = True
@@ -175,7 +192,8 @@ class SemiEmbedding:
 
     def predict(self, data: Data, seed: int = 0) -> Prediction:
         """See :class:`~drgcn.baselines.Baseline`."""
-        seen = SeenGraph.of(data, inductive=self.inductive)
+        seen = SeenGraph.of(data)
+        seen = seen.without_edges_of(seen.test) if self.inductive else seen
         x = SparseMatrix.from_tensor(seen.x)
         best, scores, chosen = -1.0, torch.empty(0), {}
         for weight in self.weights:
