@@ -21,7 +21,7 @@ from drgcn.studies.report.tables import (
     rebuilt,
     scaled_as_published,
 )
-from drgcn.studies.report.verdicts import Verdict, baseline_rows, judge_number
+from drgcn.studies.report.verdicts import CellRows, Verdict, judge_number
 
 
 def paper_table(
@@ -57,14 +57,12 @@ def _baseline_cells(
     table: PaperTable, records: Iterable[BaselineRecord]
 ) -> dict[tuple[str, str, str], str]:
     """Accuracies of methods that are run apart, by dataset, split and row."""
-    rows = baseline_rows(records)
+    rows = CellRows([], baselines=records)
     found = {}
     for cell in table.cells:
-        seeds = rows.get((str(cell.dataset), str(cell.split), str(cell.baseline)))
-        if seeds is not None:
-            summary = Summary.of([100 * result.test_accuracy for result in seeds.values()])
-            few = not cell.exact and summary.seeds < table.seeds
-            words = summary.words(1) + (f" [seeds: {summary.seeds}]" if few else "")
+        if cell.baseline is not None and (values := rows.values(cell)):
+            few = not cell.exact and len(values) < table.seeds
+            words = Summary.of(values).words(1) + (f" [seeds: {len(values)}]" if few else "")
             found[str(cell.dataset), str(cell.split), str(cell.label)] = words
     return found
 

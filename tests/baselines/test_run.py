@@ -26,6 +26,7 @@ from drgcn.cli import main
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.report.verdicts import CellRows
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,13 @@ def test_cells_of_the_papers_table_name_their_methods():
         kind = METHODS[cell.baseline]
         assert (kind.row, kind.deterministic) == (cell.row, cell.exact)
     assert {cell.row for cell in cells} == {kind.row for kind in METHODS.values()}
+
+
+def test_cells_of_the_papers_table_show_the_usual_settings():
+    rows = CellRows([], baselines=baseline_records(RECORDS).values())
+    for cell in paper_table_of("semi").cells:
+        for record, _ in rows.baselines(cell):
+            assert record.settings == plain_settings(method(record.method)), cell
 
 
 @pytest.mark.data

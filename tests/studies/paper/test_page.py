@@ -85,9 +85,11 @@ def test_a_reason_leaves_nothing_to_run_and_needs_does(page):
 
 
 def test_a_baseline_is_run_apart_and_may_differ_by_column(page):
-    table = page("GCN = {}", 'GCN = { model = "magic", baseline = "walker", exact = true }')
+    row = 'baseline = "walker", exact = true, baseline_settings = { walks = 3 }'
+    table = page("GCN = {}", f'GCN = {{ model = "magic", {row} }}')
     cell = table.cell("GCN", "One")
     assert (cell.job, cell.baseline, cell.exact) == (None, "walker", True)
+    assert cell.baseline_settings == {"walks": 3}
     assert "drgcn baselines" in cell.reason
     assert table.cell("GCN", "Two").baseline is None  # nothing is printed there
     table = page("Dr = {", 'Dr = { baseline = { Two = "walker" },')

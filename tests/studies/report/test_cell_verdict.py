@@ -14,7 +14,6 @@ from drgcn.studies.report.verdicts import (
     CellRows,
     FailedJobs,
     JudgedTable,
-    baseline_rows,
     count_verdicts,
     judge,
     judge_number,
@@ -221,14 +220,14 @@ def test_a_table_of_our_own_keeps_its_shape(record, make_cell, make_table):
     assert own.rows == (("GCN", "86.00 ± 0.31", ""),)
 
 
-def baseline_record(seeds, accuracy=0.7, started="2026-01-01", **settings):
+def baseline_record(seeds, accuracy=0.7, **settings):
     spread = {seed: accuracy + 0.003 * (-1) ** seed for seed in seeds}
     return BaselineRecord(
         method="walker",
         settings=settings,
         data={"name": "cora", "split": "public", "content_hash": "0"},
         environment={},
-        started=started,
+        started="2026-01-01",
         seconds=1.0,
         seeds={seed: BaselineResult(value, 0.7) for seed, value in spread.items()},
     )
@@ -256,18 +255,19 @@ def test_a_baseline_is_judged_by_its_own_records(
     assert len(found.values) == seeds
 
 
-def test_of_several_settings_of_a_baseline_most_seeds_count_and_then_the_latest():
-    few = baseline_record(range(3), 0.9, walks=80)
-    parts = [baseline_record(range(4), 0.6, walks=10), baseline_record([7], 0.6, walks=10)]
-    later = baseline_record(range(5), 0.8, "2026-02-01", walks=5)
-    (seeds,) = baseline_rows([few, *parts]).values()
-    assert list(seeds) == [0, 1, 2, 3, 7]
-    (seeds,) = baseline_rows([later, *parts, few]).values()
-    assert seeds[0].test_accuracy == pytest.approx(0.803)
+def test_settings_of_a_baseline_are_told_apart_and_never_guessed(make_cell, make_table):
+    known = {"job": None, "dataset": "cora", "split": "public", "baseline": "walker"}
+    cell = replace(make_cell("60.0"), **known)
+    parts = [baseline_record(seeds, 0.6, walks=10) for seeds in (range(12), range(12, 20))]
+    rows = CellRows([], baselines=[baseline_record(range(20), 0.9, walks=80), *parts])
+    guess = judge(make_table(cell), cell, rows)
+    assert guess.words.startswith("not comparable: 2 kinds of records of walker")
+    told = judge(make_table(cell), replace(cell, baseline_settings={"walks": 10}), rows)
+    assert (told.verdict, len(told.values)) == ("reproduced", 20)
 
 
 def test_a_report_finds_the_baselines_beside_its_records(record, tmp_path):
-    replace(baseline_record(range(20)), method="deepwalk").save(tmp_path / "baselines")
+    replace(baseline_record(range(20), walks=10), method="deepwalk").save(tmp_path / "baselines")
     whole = contents([record()], [paper_table_of("semi")], tmp_path)
     (shown,) = [table for table in whole.tables if table.name == "semi"]
     (found,) = [row for row in shown.rows if row[0] == "DeepWalk"]

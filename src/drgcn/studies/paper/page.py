@@ -74,6 +74,7 @@ _HINTS: Final[dict[str, Any]] = {
     "needs": str,
     "stand_in": str,
     "baseline": str | dict[str, str],
+    "baseline_settings": dict[str, Any],
     "exact": bool,
 }
 _ROW: Final = ("model", "reweight", "norm", "pre_activation")
@@ -191,6 +192,7 @@ def _cell(
         label=settings.label,
         stand_in=None if absent else settings.get("stand_in"),
         baseline=None if absent else baseline,
+        baseline_settings=settings.get("baseline_settings") or {},
         exact=bool(settings.get("exact")),
     )
 
@@ -260,7 +262,8 @@ class CellSettings:
     Attributes:
         values: Settings of :class:`Experiment` by name, and ``normalize``, ``quantity``,
             ``reason`` (why nothing is run), ``needs`` (data that the user has to get first),
-            ``stand_in``, ``baseline`` (one name, or names by column) and ``exact``.
+            ``stand_in``, ``baseline`` (one name, or names by column), ``baseline_settings`` and
+            ``exact``.
     """
 
     values: Mapping[str, Any]

@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -66,26 +66,7 @@ class FailedJobs:
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
 
-#: Results of seeds by dataset, split and name of the method.
-BaselineRows = Mapping[tuple[str, str, str], Mapping[int, BaselineResult]]
-
-
-def baseline_rows(records: Iterable[BaselineRecord]) -> BaselineRows:
-    """Results of baselines. Of several settings, or contents under one name, those with most
-    seeds, and of these the latest."""
-    groups: dict[str, list[BaselineRecord]] = defaultdict(list)
-    for record in records:
-        groups[record.identity].append(record)
-    found: dict[tuple[str, str, str], tuple[int, str]] = {}
-    rows: dict[tuple[str, str, str], dict[int, BaselineResult]] = {}
-    for group in groups.values():
-        one = group[0]
-        place = (str(one.data["name"]), str(one.data["split"]), one.method)
-        seeds = {seed: result for record in group for seed, result in record.seeds.items()}
-        rank = (len(seeds), max(record.started for record in group))
-        if rank > found.get(place, (0, "")):
-            found[place], rows[place] = rank, dict(sorted(seeds.items()))
-    return rows
+BaselineRow = tuple[BaselineRecord, dict[int, BaselineResult]]
 
 
 class CellRows:
@@ -104,7 +85,13 @@ class CellRows:
         baselines: Iterable[BaselineRecord] = (),
     ) -> None:
         self.failed = failed or FailedJobs()
-        self._baselines = baseline_rows(baselines)
+        groups: dict[str, list[BaselineRecord]] = defaultdict(list)
+        for one in baselines:
+            groups[one.identity].append(one)
+        self._baselines: list[BaselineRow] = [
+            (group[0], {seed: result for one in group for seed, result in one.seeds.items()})
+            for group in groups.values()
+        ]
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for record, seeds in merge(records):
             key = (record.experiment.identity(""), str(record.data.get("normalize")))
@@ -121,11 +108,25 @@ class CellRows:
         usual = [row for row in found if not row[0].data.get("options")]
         return max(usual, key=lambda row: (len(row[1]), row[0].started), default=None)
 
+    def baselines(self, cell: TableCell) -> list[BaselineRow]:
+        """Rows of a cell's method with the cell's settings, that with most seeds first.
+
+        More than one if other settings or contents were run, too, and nothing tells which is
+        meant.
+        """
+        place = (cell.baseline, cell.dataset, cell.split)
+        found = [
+            (record, seeds)
+            for record, seeds in self._baselines
+            if (record.method, record.data["name"], record.data["split"]) == place
+            and cell.baseline_settings.items() <= record.settings.items()
+        ]
+        return sorted(found, key=lambda row: -len(row[1]))
+
     def values(self, cell: TableCell) -> list[float]:
         """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
         if cell.baseline is not None:
-            place = (str(cell.dataset), str(cell.split), cell.baseline)
-            seeds_of = self._baselines.get(place, {})
+            seeds_of = next((seeds for _, seeds in self.baselines(cell)), {})
             return [100 * result.test_accuracy for result in seeds_of.values()]
         row = None if cell.job is None else self.find(cell.job)
         if cell.job is None or row is None:
@@ -223,7 +224,7 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
     if cell.baseline is not None and values:
-        return _judge_baseline(cell, values)
+        return _judge_baseline(cell, values, len(rows.baselines(cell)))
     row = None if cell.job is None else rows.find(cell.job)
     if not values or row is None:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
@@ -260,17 +261,20 @@ def judge_number(
     return difference, "above" if difference.mean > 0 else "below"
 
 
-def _judge_baseline(cell: TableCell, values: tuple[float, ...]) -> CellVerdict:
+def _judge_baseline(cell: TableCell, values: tuple[float, ...], rows: int) -> CellVerdict:
     """A method that is run apart: by :func:`judge_number`, or as it stands if it draws nothing."""
-    if cell.printed is None:
+    printed = cell.printed
+    if printed is None:
         return CellVerdict(cell, values, None, "none printed")
+    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+    if rows > 1:
+        reason = f"{rows} kinds of records of {cell.baseline}, with other settings or data"
+        return CellVerdict(cell, values, difference, "not comparable", reason)
     if cell.exact:
-        over = values[0] - cell.printed.mean
-        lost_in_rounding = abs(over) <= 0.5 * 10**-cell.printed.decimals + 1e-9
+        over = values[0] - printed.mean
+        lost_in_rounding = abs(over) <= 0.5 * 10**-printed.decimals + 1e-9
         exact: Verdict = "reproduced" if lost_in_rounding else "above" if over > 0 else "below"
         return CellVerdict(cell, values, Interval(over, over, over), exact)
-    printed = cell.printed
-    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
     if len(values) < PAPER_RUNS:
         few = f"{len(values)} of {PAPER_RUNS} seeds"
         return CellVerdict(cell, values, difference, "not comparable", few)
