@@ -139,3 +139,10 @@ def test_learns_what_features_and_edges_say(method):
     right = prediction.scores.argmax(dim=1) == data.y
     assert right[data.val_mask].double().mean() > 0.6  # a third by guessing
     assert prediction.chosen["epoch"] >= 1
+
+
+def test_validation_nodes_of_a_class_without_training_nodes_are_wrong_and_no_error():
+    data = blocks()
+    data.y = torch.where(data.val_mask & (data.y == 2), 5, data.y)
+    prediction = MoNet(coordinates=(2,), epochs=3).predict(data, 0)
+    assert prediction.scores.shape == (60, 3)

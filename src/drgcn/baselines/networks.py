@@ -159,6 +159,8 @@ def keep_best(
         patience: Stop after so many epochs without a better one.
     """
     best, kept, kept_epoch = (-1.0, 0.0), torch.empty(0), 0
+    learnt = (seen.val_y >= 0) & (seen.val_y < seen.classes)  # others have no score
+    val, val_y = seen.val[learnt], seen.val_y[learnt]
     for epoch in range(1, epochs + 1):
         net.train()
         optimizer.zero_grad()
@@ -169,7 +171,7 @@ def keep_best(
         net.eval()
         with torch.no_grad():
             scores = forward().cpu()
-        loss = float(F.cross_entropy(scores[seen.val], seen.val_y))
+        loss = float(F.cross_entropy(scores[val], val_y))
         reached = (seen.val_accuracy(scores), -loss)
         if reached > best:
             best, kept, kept_epoch = reached, scores, epoch
@@ -191,7 +193,7 @@ class DualPrimal:
         channels: Width of a head, of nodes and of edges alike: 8.
         dropout: Of features and of attention: 0.6.
         epochs: At most 1,000.
-        patience: Epochs without a better validation accuracy or loss: 100.
+        patience: Epochs without a better one on validation: 100.
         lr: Learning rate of Adam: 0.005.
         weight_decay: L2 coefficient of all parameters: 5e-4.
     """
