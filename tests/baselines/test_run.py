@@ -88,14 +88,13 @@ def test_what_takes_long_is_written_in_several_records(tmp_path, wine, monkeypat
     assert run_baseline(Guess(), wine, range(3), tmp_path) == whole
 
 
-def test_seeds_done_before_a_failure_are_kept_where_they_took_long(tmp_path, wine, monkeypatch):
+def test_seeds_done_before_an_interrupt_are_kept(tmp_path, wine):
     class Breaks(Guess):
         def predict(self, data, seed=0):
             if seed == 2:
                 raise KeyboardInterrupt
             return super().predict(data, seed)
 
-    monkeypatch.setattr(run, "_SAVE_AFTER", -1.0)
     with pytest.raises(KeyboardInterrupt):
         run_baseline(Breaks(), wine, range(4), tmp_path)
     assert sorted(s for one in baseline_records(tmp_path).values() for s in one.seeds) == [0, 1]

@@ -81,7 +81,8 @@ def run_baseline(
     """Return results for every seed, from the records in ``out`` where they exist already.
 
     A method without chance is run for the first seed alone. What takes long is written in
-    several records, so that a run that was stopped goes on where it was.
+    several records, and so is what was done before an error: a run that was stopped goes on
+    where it was.
 
     Args:
         baseline: The method with its settings.
@@ -104,23 +105,31 @@ def run_baseline(
     device = data.x.device if baseline.follows_data else torch.device("cpu")
     results: dict[int, BaselineResult] = {}
     started, begun = _now(), time.monotonic()
-    for done, seed in enumerate(missing):
-        if progress is not None:
-            progress(done, len(missing))
-        results[seed] = _one_seed(baseline, data, seed)
-        # Long runs leave a record now and then: one that is stopped loses little.
-        if seed == missing[-1] or time.monotonic() - begun > _SAVE_AFTER:
-            BaselineRecord(
-                method=baseline.name,
-                settings=settings,
-                data={key: facts[key] for key in RECORDED_FACTS} | {"metric": "accuracy"},
-                environment=environment(device),
-                started=started,
-                seconds=time.monotonic() - begun,
-                seeds=results,
-            ).save(out)
-            known |= results
-            results, started, begun = {}, _now(), time.monotonic()
+
+    def save() -> None:
+        BaselineRecord(
+            method=baseline.name,
+            settings=settings,
+            data={key: facts[key] for key in RECORDED_FACTS} | {"metric": "accuracy"},
+            environment=environment(device),
+            started=started,
+            seconds=time.monotonic() - begun,
+            seeds=results,
+        ).save(out)
+        known.update(results)
+
+    try:
+        for done, seed in enumerate(missing):
+            # Long runs leave a record now and then: one that is killed loses little.
+            if results and time.monotonic() - begun > _SAVE_AFTER:
+                save()
+                results, started, begun = {}, _now(), time.monotonic()
+            if progress is not None:
+                progress(done, len(missing))
+            results[seed] = _one_seed(baseline, data, seed)
+    finally:
+        if results:
+            save()
     return {seed: known[seed] for seed in wanted}
 
 
