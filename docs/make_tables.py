@@ -36,6 +36,7 @@ from pages.gain import (
 from pages.paper_tables import paper_k_table, paper_table, reached_words, rules_table, standings
 from pictures import Rows, comparison_figure, save_figure
 
+from drgcn.records import BaselineRecord
 from drgcn.reporting.tables import Table
 from drgcn.studies.advice.evidence import correction_of, gather
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
@@ -173,6 +174,7 @@ def main() -> None:
     records = load_records(ROOT / "results")
     search = load_records(ROOT / "results" / "search")
     rebuilt = [r for r in records if r.data["name"] == "ppi-rebuilt"]
+    baselines = BaselineRecord.read_folder(ROOT / "results" / "baselines").values()
     gains = study(records, load_measures(ROOT / "results" / MEASURES))
     contents = {
         "gates": gate_table([record for record in records if shown_first(record)]),
@@ -193,7 +195,7 @@ def main() -> None:
         "ppi rebuilt": gate_table(rebuilt) if rebuilt else "Not run yet.",
         "ppi epochs": benchmark_table("ppi"),
         "paper": "\n\n".join(
-            f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name)}"
+            f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name, baselines)}"
             for name in RESULTS
         ),
         "three rules": rules_table(records),

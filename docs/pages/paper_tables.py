@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from drgcn.records import BaselineRecord
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
 from drgcn.studies.comparison import summarize
 from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import Published, PublishedK, paper_k, paper_table_of, published
-from drgcn.studies.paper.table import PrintedNumber
+from drgcn.studies.paper.table import PaperTable, PrintedNumber
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.tables import (
     Row,
@@ -21,10 +22,12 @@ from drgcn.studies.report.tables import (
     rebuilt,
     scaled_as_published,
 )
-from drgcn.studies.report.verdicts import Verdict, judge_number
+from drgcn.studies.report.verdicts import CellRows, Verdict, judge_number
 
 
-def paper_table(records: Sequence[RunRecord], name: str) -> str:
+def paper_table(
+    records: Sequence[RunRecord], name: str, baselines: Iterable[BaselineRecord] = ()
+) -> str:
     """The accuracies of one of the paper's tables in Markdown: models down, datasets across.
 
     Only records of the usual training count, and one per cell: where features can be scaled in
@@ -34,6 +37,7 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
     Args:
         records: All records at hand.
         name: One of :data:`drgcn.studies.paper.page.RESULTS`.
+        baselines: Records of methods that are run apart; fewer than 20 seeds are said.
     """
     rows: dict[str, dict[tuple[str, str], PrintedNumber | None]] = {}
     for cell in paper_table_of(name).cells:
@@ -41,6 +45,7 @@ def paper_table(records: Sequence[RunRecord], name: str) -> str:
             rows.setdefault(cell.label, {})[cell.dataset, cell.split] = cell.printed
     columns = list(next(iter(rows.values())))
     ours, names = _cells(records)
+    ours |= _baseline_cells(paper_table_of(name), baselines)
     heads = [", ".join((names.get(place, place[0]), place[1])) for place in columns]
     lines = []
     for label, printed in rows.items():
@@ -78,6 +83,20 @@ def rules_table(records: Sequence[RunRecord]) -> str:
         "seeds",
     )
     return Table(heads, lines, left=2).markdown() if lines else "Not run yet."
+
+
+def _baseline_cells(
+    table: PaperTable, records: Iterable[BaselineRecord]
+) -> dict[tuple[str, str, str], str]:
+    """Accuracies of methods that are run apart, by dataset, split and row."""
+    rows = CellRows([], baselines=records)
+    found = {}
+    for cell in table.cells:
+        if cell.baseline is not None and (values := rows.values(cell)):
+            few = not cell.exact and len(values) < table.seeds
+            words = Summary.of(values).words(1) + (f" [seeds: {len(values)}]" if few else "")
+            found[str(cell.dataset), str(cell.split), str(cell.label)] = words
+    return found
 
 
 def usual_rows(records: Sequence[RunRecord]) -> list[Row]:

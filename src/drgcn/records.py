@@ -10,9 +10,10 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from drgcn._io import write_once, write_whole
 from drgcn._version import __version__
@@ -20,6 +21,16 @@ from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
     import torch
+
+_BASELINE_FACTS: Final = {
+    "method": str,
+    "settings": dict,
+    "data": dict,
+    "environment": dict,
+    "started": str,
+    "seconds": int | float,
+    "seeds": dict,
+}
 
 
 class Record(ABC):
@@ -125,6 +136,83 @@ class Record(ABC):
             return write_once(path, self.dumps())
         except FileExistsError:
             raise InputError(f"{path} exists already; records are never overwritten.") from None
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """Accuracies of one seed of a baseline.
+
+    Attributes:
+        test_accuracy: Accuracy on the test nodes, between 0 and 1.
+        val_accuracy: The same on the validation nodes.
+        chosen: Settings that were picked by validation accuracy.
+    """
+
+    test_accuracy: float
+    val_accuracy: float
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BaselineRecord(Record):
+    """The results of one pass: a method with its settings in place of an experiment. It lies
+    here for the report, which reads it without the methods.
+
+    Attributes:
+        method: Name of the baseline.
+        settings: All its settings.
+        data: What was loaded, with its content hash.
+        environment: Versions and hardware.
+        started: When, in UTC.
+        seconds: How long all seeds of this record took together.
+        seeds: Results by seed.
+    """
+
+    kind: ClassVar = "a record of a baseline"
+    format: ClassVar = "drgcn baseline"
+
+    method: str
+    settings: dict[str, Any]
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    started: str
+    seconds: float
+    seeds: dict[int, BaselineResult]
+
+    @property
+    def identity(self) -> str:
+        """The method with these settings on this very data."""
+        return baseline_identity(self.method, self.settings, self.data["content_hash"])
+
+    @property
+    def file_name(self) -> str:
+        """Name of its file: readable, and unique to method, settings, data and seeds."""
+        seeds = f"seeds-{min(self.seeds)}-{max(self.seeds)}"
+        words = [self.data["name"], self.data["split"], self.method, self.identity[:8]]
+        return readable_name([*words, seeds])
+
+    def dumps(self) -> str:
+        """Return the record as JSON, with one line per seed."""
+        facts = {"format": self.format} | {name: getattr(self, name) for name in _BASELINE_FACTS}
+        facts["seconds"] = round(self.seconds, 3)
+        facts["seeds"] = {seed: asdict(result) for seed, result in sorted(self.seeds.items())}
+        return dump_facts(facts, by_line="seeds")
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> BaselineRecord:
+        """Return the record with the facts of a file, checked by kind."""
+        for name, kind in _BASELINE_FACTS.items():
+            if not isinstance(facts.get(name), kind):
+                raise ValueError(f"it has no {name}")
+        seeds = {int(seed): BaselineResult(**result) for seed, result in facts["seeds"].items()}
+        if not seeds or not isinstance(facts["data"].get("content_hash"), str):
+            raise ValueError("it has no seeds, or its data no content hash")
+        return cls(**{**facts, "seeds": seeds})
+
+
+def baseline_identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
+    """Return a name for a method with its settings on this very data."""
+    return identity_of([method, settings, content_hash])[:12]
 
 
 def dump_facts(facts: Mapping[str, Any], by_line: str | None = None, indent: int = 2) -> str:

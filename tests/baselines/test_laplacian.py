@@ -1,4 +1,4 @@
-"""Label propagation and manifold regularisation, against their equations."""
+"""Label propagation, manifold regularisation and SemiEmb, against their equations."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,14 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import LabelPropagation as PropagationOfPyG
 
-from drgcn.baselines import LabelPropagation, ManifoldRegularization
+from drgcn.baselines import (
+    InductiveManifoldRegularization,
+    InductiveSemiEmbedding,
+    LabelPropagation,
+    ManifoldRegularization,
+    SemiEmbedding,
+)
+from drgcn.baselines.laplacian import margin_loss
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 
@@ -137,3 +144,87 @@ def test_what_is_chosen_is_best_on_validation():
 def test_strengths_above_zero_are_asked_for(wrong):
     with pytest.raises(InputError, match="Expected ambient of ManifoldRegularization"):
         ManifoldRegularization(ambient=wrong)
+
+
+def test_margin_loss_is_the_sum_over_pairs():
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(6, 3, generator=generator, dtype=torch.float64) / 2
+    near = torch.tensor([[0, 1, 2], [3, 4, 5]])
+    far = torch.tensor([[0, 1, 5], [2, 5, 3]])
+
+    def slow(h):
+        total = 0.0
+        for i, j in near.t().tolist():
+            total = total + ((h[i] - h[j]) ** 2).sum()
+        for i, j in far.t().tolist():
+            total = total + max(torch.zeros(()), 1.2 - (h[i] - h[j]).norm()) ** 2
+        return total / 3
+
+    found = []
+    for loss_of in (slow, lambda h: margin_loss(h, near, far, 1.2)):
+        h = vectors.clone().requires_grad_()
+        loss = loss_of(h)
+        found.append((loss, *torch.autograd.grad(loss, h)))
+    for ours, literal in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(ours, literal)
+
+
+def test_a_node_drawn_with_itself_has_a_finite_slope():
+    h = torch.zeros(2, 3, requires_grad=True)
+    margin_loss(h, torch.tensor([[0], [1]]), torch.tensor([[1], [1]]), 1.0).backward()
+    assert h.grad.isfinite().all()
+
+
+def test_a_larger_weight_makes_neighbours_score_alike():
+    data = blocks()
+
+    def roughness(weight):
+        scores = SemiEmbedding(weights=(weight,), epochs=60, channels=8).predict(data, 0).scores
+        chances = scores.softmax(dim=1)
+        return (chances[data.edge_index[0]] - chances[data.edge_index[1]]).abs().mean()
+
+    assert roughness(30.0) < roughness(1e-4)
+
+
+def test_what_is_kept_is_the_best_on_validation():
+    data = blocks()
+    accuracies = []
+    for weights in ((0.1,), (10.0,), (0.1, 10.0)):
+        prediction = SemiEmbedding(weights=weights, epochs=40, channels=8).predict(data, 0)
+        right = prediction.scores.argmax(dim=1) == data.y
+        accuracies.append(float(right[data.val_mask].double().mean()))
+    assert accuracies[2] == max(accuracies[:2])
+
+
+def test_weights_are_asked_for():
+    with pytest.raises(InputError, match="Expected weights of SemiEmbedding to be above zero"):
+        SemiEmbedding(weights=())
+
+
+@pytest.mark.parametrize(
+    ("unseeing", "seeing"),
+    [
+        (
+            InductiveManifoldRegularization((1e-2,), (1e3,)),
+            ManifoldRegularization((1e-2,), (1e3,)),
+        ),
+        (InductiveSemiEmbedding(4, epochs=10), SemiEmbedding(4, weights=(1.0,), epochs=10)),
+    ],
+)
+def test_inductive_forms_do_not_see_edges_of_test_nodes(unseeing, seeing):
+    data, other = blocks(), blocks()
+    hidden = data.test_mask[data.edge_index].any(dim=0)
+    other.edge_index = data.edge_index[:, ~hidden]
+    scores = unseeing.predict(data).scores
+    assert torch.equal(scores, unseeing.predict(other).scores)
+    assert torch.allclose(scores, seeing.predict(other).scores)
+    assert not torch.equal(scores, seeing.predict(data).scores)
+
+
+def test_strengths_of_the_inductive_form_are_chosen_without_edges_of_validation_nodes():
+    data, other = blocks(seed=1), blocks(seed=1)
+    hidden = (data.test_mask | data.val_mask)[data.edge_index].any(dim=0)
+    other.edge_index = data.edge_index[:, ~hidden]
+    lists = ((1e-4, 1e-1), (1.0, 1e5))
+    chosen = InductiveManifoldRegularization(*lists).predict(data).chosen
+    assert chosen == ManifoldRegularization(*lists).predict(other).chosen

@@ -1,9 +1,14 @@
 import pytest
 import torch
 
-from drgcn.baselines import Planetoid, PlanetoidI
+from drgcn.baselines import Planetoid, PlanetoidI, PlanetoidScript
 from drgcn.baselines.base import SeenGraph, seeded
-from drgcn.baselines.planetoid import context_loss, label_pairs, window_pairs
+from drgcn.baselines.planetoid import (
+    context_loss,
+    label_pairs,
+    softmax_context_loss,
+    window_pairs,
+)
 from drgcn.errors import InputError
 from tests.baselines.graphs import blocks
 
@@ -63,6 +68,36 @@ def test_context_loss_is_the_sum_over_pairs():
         torch.testing.assert_close(ours, literal)
 
 
+def test_the_scripts_context_loss_is_a_softmax_over_all_nodes_summed_over_pairs():
+    generator = torch.Generator().manual_seed(0)
+    vectors, weight = torch.randn(2, 6, 3, generator=generator, dtype=torch.float64)
+    bias = torch.randn(6, generator=generator, dtype=torch.float64)
+    pairs = torch.randint(6, (2, 9), generator=generator)
+
+    def slow(e, w, b):
+        chances = [torch.softmax(w @ e[i] + b, dim=0)[c] for i, c in pairs.t().tolist()]
+        return -torch.stack(chances).log().sum()
+
+    found = []
+    for loss_of in (slow, lambda e, w, b: softmax_context_loss(lambda n: e[n], w, b, pairs)):
+        leaves = [one.clone().requires_grad_() for one in (vectors, weight, bias)]
+        loss = loss_of(*leaves)
+        found.append((loss, *torch.autograd.grad(loss, leaves)))
+    for ours, literal in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(ours, literal)
+
+
+def test_the_script_gives_every_node_its_turn_before_any_has_two():
+    seen = SeenGraph.of(blocks())
+    script = PlanetoidScript(graph_rounds=6, graph_nodes=20, length=1, window=1)
+    rounds = list(script._walk_pairs(seen, seeded(0)))
+    connected = {node for node, degree in enumerate(seen.degrees) if degree}
+    for turn in (rounds[:3], rounds[3:]):
+        # A walk of one step has four pairs, the first of a node with itself at its start.
+        starts = [node for pairs in turn for node in pairs[0].view(-1, 4)[:, 0].tolist()]
+        assert sorted(starts) == sorted(connected)
+
+
 def test_the_inductive_form_trains_without_test_nodes():
     data = blocks()
     seen = SeenGraph.of(data)
@@ -78,10 +113,15 @@ def test_the_inductive_form_trains_without_test_nodes():
     assert not torch.equal(before[data.test_mask], after[data.test_mask])
 
 
-@pytest.mark.parametrize("kind", [Planetoid, PlanetoidI])
-def test_learns_what_features_and_edges_say(kind):
+SCRIPT = PlanetoidScript(label_rounds=50, graph_rounds=15, graph_nodes=20, steps=400)
+
+
+@pytest.mark.parametrize(
+    "method", [Planetoid(**SMALL | {"steps": 400}), PlanetoidI(**SMALL | {"steps": 400}), SCRIPT]
+)
+def test_learns_what_features_and_edges_say(method):
     data = blocks(nodes=90)
-    prediction = kind(**{**SMALL, "steps": 400}).predict(data, 0)
+    prediction = method.predict(data, 0)
     right = prediction.scores.argmax(dim=1) == data.y
     assert right[data.val_mask].double().mean() > 0.6  # a third by guessing
     assert 1 <= prediction.chosen["step"] <= 400

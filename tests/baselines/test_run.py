@@ -13,17 +13,20 @@ import torch
 
 from drgcn.baselines import (
     METHODS,
+    BaselineRecord,
     LabelPropagation,
     Prediction,
     baseline_records,
     method,
+    run,
     run_baseline,
 )
-from drgcn.baselines.run import BaselineRecord, accuracies, plain_settings
+from drgcn.baselines.run import accuracies, plain_settings
 from drgcn.cli import main
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.report.verdicts import CellRows
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Guess:
     row = "Guess"
     scaling = "none"
     deterministic = False
+    follows_data = False
 
     sizes: tuple[float, ...] = (1.0, 2.0)
 
@@ -74,6 +78,26 @@ def test_only_missing_seeds_are_run_and_all_are_recorded(tmp_path, wine):
     assert {seed: second[seed] for seed in first} == first
     records = baseline_records(tmp_path)
     assert sorted(seed for one in records.values() for seed in one.seeds) == [0, 1, 2, 3]
+
+
+def test_what_takes_long_is_written_in_several_records(tmp_path, wine, monkeypatch):
+    monkeypatch.setattr(run, "_SAVE_AFTER", -1.0)
+    whole = run_baseline(Guess(), wine, range(3), tmp_path)
+    seeds = [sorted(one.seeds) for one in baseline_records(tmp_path).values()]
+    assert seeds == [[0], [1], [2]]
+    assert run_baseline(Guess(), wine, range(3), tmp_path) == whole
+
+
+def test_seeds_done_before_an_interrupt_are_kept(tmp_path, wine):
+    class Breaks(Guess):
+        def predict(self, data, seed=0):
+            if seed == 2:
+                raise KeyboardInterrupt
+            return super().predict(data, seed)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_baseline(Breaks(), wine, range(4), tmp_path)
+    assert sorted(s for one in baseline_records(tmp_path).values() for s in one.seeds) == [0, 1]
 
 
 def test_a_record_reads_back_as_it_was(tmp_path, wine):
@@ -123,12 +147,26 @@ SETS = ("cora", "citeseer", "pubmed")
 RECORDS = Path(__file__).parents[2] / "results" / "baselines"
 
 
-def test_every_method_has_records_on_the_three_sets():
-    found = {(one.data["name"], one.method) for one in baseline_records(RECORDS).values()}
-    assert found >= {(name, kind) for name in SETS for kind in METHODS}
+def test_records_are_of_known_methods_on_the_public_split():
     for one in baseline_records(RECORDS).values():
+        assert one.data["name"] in SETS
         assert one.data["split"] == "public"
         assert one.settings.keys() == plain_settings(method(one.method)).keys()
+
+
+def test_cells_of_the_papers_table_name_their_methods():
+    cells = [cell for cell in paper_table_of("semi").cells if cell.baseline]
+    for cell in cells:
+        kind = METHODS[cell.baseline]
+        assert (kind.row, kind.deterministic) == (cell.row, cell.exact)
+    assert {cell.row for cell in cells} == {kind.row for kind in METHODS.values()}
+
+
+def test_cells_of_the_papers_table_show_the_usual_settings():
+    rows = CellRows([], baselines=baseline_records(RECORDS).values())
+    for cell in paper_table_of("semi").cells:
+        for record, _ in rows.baselines(cell):
+            assert record.settings == plain_settings(method(record.method)), cell
 
 
 @pytest.mark.data
@@ -180,9 +218,30 @@ def test_prints_accuracies_and_writes_records(tmp_path, monkeypatch, capsys):
     assert f"{rows[0]['test']:.2f}" in first
 
 
+def test_several_datasets_have_a_line_each(tmp_path, monkeypatch, capsys):
+    words = (
+        "baselines",
+        "wine",
+        "breast-cancer",
+        "--method",
+        "label-propagation",
+        "--out",
+        tmp_path,
+    )
+    assert drgcn(monkeypatch, *words, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["dataset"]["name"] for line in lines] == ["wine", "breast-cancer"]
+    assert drgcn(monkeypatch, *words) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0::2] == ["wine:", "breast-cancer:"]
+    for line, printed in zip(lines, shown[1::2], strict=True):
+        assert f"{line['rows'][0]['test']:.2f}" in printed
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("wine", "--device", "abacus"), "Expected --device cpu, cuda or auto; found 'abacus'"),
         (("wine", "--method", "svm"), "Expected a method out of manireg"),
         (("nothing-of-this-name",), "nothing-of-this-name"),
         (("wine", "--split", "public"), "has no split 'public'"),

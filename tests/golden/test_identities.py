@@ -11,9 +11,7 @@ import pytest
 import torch
 
 from drgcn.baselines import METHODS, DeepWalk, LabelPropagation, SemiEmbedding
-from drgcn.baselines.run import BaselineRecord, plain_settings
-from drgcn.baselines.run import SeedResult as BaselineSeed
-from drgcn.baselines.run import identity as baseline_identity
+from drgcn.baselines.run import plain_settings
 from drgcn.data import load, names
 from drgcn.data.catalog import describe
 from drgcn.errors import MissingDataError
@@ -22,6 +20,7 @@ from drgcn.recommend.study.settings import recipe as study_recipe
 from drgcn.recommend.synthetic import checksum, generate_astar
 from drgcn.recommend.synthetic.random import Stream, hash64
 from drgcn.recommend.synthetic.random import stream_key as synthetic_key
+from drgcn.records import BaselineRecord, BaselineResult, baseline_identity
 from drgcn.streams import call_key, mix, random_16bit, random_uniform, step_key, stream_key
 from drgcn.studies.experiment import MODELS, Experiment, recipe, unusual
 from drgcn.studies.records import RunRecord, SeedResult
@@ -114,7 +113,7 @@ def test_baselines_have_their_names():
             environment={},
             started="",
             seconds=0.0,
-            seeds={seed: BaselineSeed(0.5, 0.5) for seed in (2, 4)},
+            seeds={seed: BaselineResult(0.5, 0.5) for seed in (2, 4)},
         )
         found[name] = {
             "identity": baseline_identity(baseline.name, settings, HASH),

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from drgcn.baselines.run import BaselineRecord
 from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.study.settings import StudyRecord, packed, unpacked
+from drgcn.records import BaselineRecord
 from drgcn.studies.advice.evidence import dumps as dump_evidence
 from drgcn.studies.advice.evidence import of_folder, packaged
 from drgcn.studies.advice.feature_numbers import dumps as dump_measures

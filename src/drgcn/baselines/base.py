@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -43,12 +45,14 @@ class Baseline(Protocol):
         row: Its row in the paper's table.
         scaling: What to give :func:`drgcn.load` as ``normalize``.
         deterministic: Whether the seed changes nothing.
+        follows_data: Whether it computes on the device of the data; others use the CPU.
     """
 
     name: ClassVar[str]
     row: ClassVar[str]
     scaling: ClassVar[str]
     deterministic: ClassVar[bool]
+    follows_data: ClassVar[bool]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def predict(self, data: Data, seed: int = 0) -> Prediction:
@@ -107,7 +111,7 @@ class SeenGraph:
 
     @classmethod
     def of(cls, data: Data) -> SeenGraph:
-        """Return the part of a loaded graph that a baseline may use.
+        """Return the part of a loaded graph that a baseline may use, on the CPU.
 
         Raises:
             InputError: If something is missing, or nodes have several labels.
@@ -122,10 +126,10 @@ class SeenGraph:
                 f"Expected one class per node; found {data.y.size(1)} labels per node. The "
                 f"baselines are for sets of one class per node, such as cora."
             )
-        train, val, test = (
-            mask.nonzero().flatten() for mask in (data.train_mask, data.val_mask, data.test_mask)
-        )
-        train_y = data.y[train]
+        masks = (data.train_mask, data.val_mask, data.test_mask)
+        train, val, test = (mask.nonzero().flatten().cpu() for mask in masks)
+        y = data.y.cpu()
+        train_y = y[train]
         if len(train_y.unique()) < 2 or int(train_y.min()) < 0:
             raise InputError(
                 f"Expected labelled training nodes of two classes or more; found "
@@ -143,17 +147,25 @@ class SeenGraph:
                 DrgcnWarning,
                 stacklevel=2,
             )
-        x = data.x.to_dense().float()
+        x = data.x.to_dense().float().cpu()
         return cls(
             x=x,
-            adjacency=_adjacency(data.edge_index, len(x)),
+            adjacency=_adjacency(data.edge_index.cpu(), len(x)),
             classes=int(train_y.max()) + 1,
             train=train,
             train_y=train_y,
             val=val,
-            val_y=data.y[val],
+            val_y=y[val],
             test=test,
         )
+
+    def without_edges_of(self, nodes: Tensor) -> SeenGraph:
+        """Return the graph as a method sees it that is to predict these nodes unseen."""
+        kept = torch.ones(self.nodes, dtype=torch.bool)
+        kept[nodes] = False
+        edge_index = self.edge_index
+        edge_index = edge_index[:, kept[edge_index].all(dim=0)]
+        return replace(self, adjacency=_adjacency(edge_index, self.nodes))
 
     @property
     def nodes(self) -> int:
@@ -170,9 +182,15 @@ class SeenGraph:
         """A row with a single one for each training node, in the order of ``train``."""
         return np.eye(self.classes)[self.train_y.numpy()]
 
+    @property
+    def edge_index(self) -> Tensor:
+        """Both directions of every edge ``[2, edges]``, in the order of ``adjacency``."""
+        ends = sparse.coo_array(self.adjacency).coords
+        return torch.stack([torch.from_numpy(end).long() for end in ends])
+
     def val_accuracy(self, scores: Tensor) -> float:
         """Share of validation nodes whose class has the highest score."""
-        return float((scores[self.val].argmax(dim=1) == self.val_y).double().mean())
+        return float((scores[self.val].argmax(dim=1).cpu() == self.val_y).double().mean())
 
 
 def _adjacency(edge_index: Tensor, nodes: int) -> sparse.csr_array:
@@ -189,6 +207,15 @@ def seeded(seed: int) -> torch.Generator:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"Expected a seed that is a whole number from 0 on; found {seed!r}.")
     return torch.Generator().manual_seed(seed)
+
+
+@contextmanager
+def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Draw from the global generators as this seed says, and put them back behind it."""
+    first = seeded(seed).initial_seed()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(first)
+        yield
 
 
 def logistic_regression(

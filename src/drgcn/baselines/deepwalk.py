@@ -46,6 +46,7 @@ class DeepWalk:
     row: ClassVar[str] = "DeepWalk"
     scaling: ClassVar[str] = "row"
     deterministic: ClassVar[bool] = False
+    follows_data: ClassVar[bool] = False
 
     walks: int = 10
     length: int = 40

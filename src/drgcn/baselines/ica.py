@@ -50,6 +50,7 @@ class IterativeClassification:
     row: ClassVar[str] = "ICA"
     scaling: ClassVar[str] = "none"
     deterministic: ClassVar[bool] = False
+    follows_data: ClassVar[bool] = False
 
     rounds: int = 10
     inverse_penalties: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)

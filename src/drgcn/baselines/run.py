@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import torch
 from torch_geometric.data import Data
@@ -16,38 +16,44 @@ from torch_geometric.data import Data
 from drgcn.baselines.base import Baseline
 from drgcn.baselines.deepwalk import DeepWalk
 from drgcn.baselines.ica import IterativeClassification
-from drgcn.baselines.laplacian import LabelPropagation, ManifoldRegularization
-from drgcn.baselines.planetoid import Planetoid, PlanetoidI
-from drgcn.baselines.semiemb import SemiEmbedding
+from drgcn.baselines.laplacian import (
+    InductiveManifoldRegularization,
+    InductiveSemiEmbedding,
+    LabelPropagation,
+    ManifoldRegularization,
+    SemiEmbedding,
+)
+from drgcn.baselines.networks import DualPrimal, GraphSGAN, MoNet
+from drgcn.baselines.planetoid import Planetoid, PlanetoidI, PlanetoidScript
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import InputError
-from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
+from drgcn.records import BaselineRecord, BaselineResult, baseline_identity, environment
 from drgcn.stats import Summary
 
-#: In the order of the paper's table.
+#: In the order of the paper's table; of a row, the quoted form first.
 METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
+            InductiveManifoldRegularization,
             ManifoldRegularization,
+            InductiveSemiEmbedding,
             SemiEmbedding,
             LabelPropagation,
             DeepWalk,
             IterativeClassification,
+            PlanetoidScript,
             Planetoid,
             PlanetoidI,
+            GraphSGAN,
+            MoNet,
+            DualPrimal,
         )
     }
 )
-_KINDS: Final = {
-    "method": str,
-    "settings": dict,
-    "data": dict,
-    "environment": dict,
-    "started": str,
-    "seconds": int | float,
-    "seeds": dict,
-}
+
+# Seconds after which what is done is written as a record of its own.
+_SAVE_AFTER: Final = 300.0
 
 
 def method(name: str) -> Baseline:
@@ -57,82 +63,6 @@ def method(name: str) -> Baseline:
             f"Expected a method out of {', '.join(METHODS)}; found {name!r}. Use one of them."
         )
     return METHODS[name]()
-
-
-@dataclass(frozen=True)
-class SeedResult:
-    """Accuracies of one seed.
-
-    Attributes:
-        test_accuracy: Accuracy on the test nodes, between 0 and 1.
-        val_accuracy: The same on the validation nodes.
-        chosen: Settings that were picked by validation accuracy.
-    """
-
-    test_accuracy: float
-    val_accuracy: float
-    chosen: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class BaselineRecord(Record):
-    """The results of one pass: a method with its settings in place of an experiment.
-
-    Attributes:
-        method: Name of the baseline.
-        settings: All its settings.
-        data: What was loaded, with its content hash.
-        environment: Versions and hardware.
-        started: When, in UTC.
-        seconds: How long all seeds of this record took together.
-        seeds: Results by seed.
-    """
-
-    kind: ClassVar = "a record of a baseline"
-    format: ClassVar = "drgcn baseline"
-
-    method: str
-    settings: dict[str, Any]
-    data: dict[str, Any]
-    environment: dict[str, Any]
-    started: str
-    seconds: float
-    seeds: dict[int, SeedResult]
-
-    @property
-    def identity(self) -> str:
-        """The method with these settings on this very data."""
-        return identity(self.method, self.settings, self.data["content_hash"])
-
-    @property
-    def file_name(self) -> str:
-        """Name of its file: readable, and unique to method, settings, data and seeds."""
-        seeds = f"seeds-{min(self.seeds)}-{max(self.seeds)}"
-        words = [self.data["name"], self.data["split"], self.method, self.identity[:8]]
-        return readable_name([*words, seeds])
-
-    def dumps(self) -> str:
-        """Return the record as JSON, with one line per seed."""
-        facts = {"format": self.format} | {name: getattr(self, name) for name in _KINDS}
-        facts["seconds"] = round(self.seconds, 3)
-        facts["seeds"] = {seed: asdict(result) for seed, result in sorted(self.seeds.items())}
-        return dump_facts(facts, by_line="seeds")
-
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> BaselineRecord:
-        """Return the record with the facts of a file, checked by kind."""
-        for name, kind in _KINDS.items():
-            if not isinstance(facts.get(name), kind):
-                raise ValueError(f"it has no {name}")
-        seeds = {int(seed): SeedResult(**result) for seed, result in facts["seeds"].items()}
-        if not seeds or not isinstance(facts["data"].get("content_hash"), str):
-            raise ValueError("it has no seeds, or its data no content hash")
-        return cls(**{**facts, "seeds": seeds})
-
-
-def identity(method: str, settings: dict[str, Any], content_hash: str) -> str:
-    """A name for a method with its settings on this very data."""
-    return identity_of([method, settings, content_hash])[:12]
 
 
 def baseline_records(folder: Path) -> dict[Path, BaselineRecord]:
@@ -147,10 +77,12 @@ def run_baseline(
     out: Path,
     *,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[int, SeedResult]:
+) -> dict[int, BaselineResult]:
     """Return results for every seed, from the records in ``out`` where they exist already.
 
-    A method without chance is run for the first seed alone.
+    A method without chance is run for the first seed alone. What takes long is written in
+    several records, and so is what was done before an error: a run that was stopped goes on
+    where it was.
 
     Args:
         baseline: The method with its settings.
@@ -163,42 +95,56 @@ def run_baseline(
         raise InputError("Expected at least one seed; found none. Ask for some.")
     wanted = list(seeds)[:1] if baseline.deterministic else list(seeds)
     settings = plain_settings(baseline)
-    name = identity(baseline.name, settings, data.dataset.content_hash)
-    known: dict[int, SeedResult] = {}
+    name = baseline_identity(baseline.name, settings, data.dataset.content_hash)
+    known: dict[int, BaselineResult] = {}
     for record in BaselineRecord.read_folder(out).values():
         if record.identity == name:
             known |= record.seeds
     missing = [seed for seed in wanted if seed not in known]
-    if missing:
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        begun = time.monotonic()
-        results = {}
-        for done, seed in enumerate(missing):
-            if progress is not None:
-                progress(done, len(missing))
-            results[seed] = _one_seed(baseline, data, seed)
-        facts = data.dataset.to_dict()
+    facts = data.dataset.to_dict()
+    device = data.x.device if baseline.follows_data else torch.device("cpu")
+    results: dict[int, BaselineResult] = {}
+    started, begun = _now(), time.monotonic()
+
+    def save() -> None:
         BaselineRecord(
             method=baseline.name,
             settings=settings,
             data={key: facts[key] for key in RECORDED_FACTS} | {"metric": "accuracy"},
-            environment=environment(torch.device("cpu")),
-            started=now,
+            environment=environment(device),
+            started=started,
             seconds=time.monotonic() - begun,
             seeds=results,
         ).save(out)
-        known |= results
+        known.update(results)
+
+    try:
+        for done, seed in enumerate(missing):
+            # Long runs leave a record now and then: one that is killed loses little.
+            if results and time.monotonic() - begun > _SAVE_AFTER:
+                save()
+                results, started, begun = {}, _now(), time.monotonic()
+            if progress is not None:
+                progress(done, len(missing))
+            results[seed] = _one_seed(baseline, data, seed)
+    finally:
+        if results:
+            save()
     return {seed: known[seed] for seed in wanted}
 
 
-def _one_seed(baseline: Baseline, data: Data, seed: int) -> SeedResult:
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _one_seed(baseline: Baseline, data: Data, seed: int) -> BaselineResult:
     prediction = baseline.predict(data, seed)
-    right = prediction.scores.argmax(dim=1) == data.y
+    right = prediction.scores.argmax(dim=1).to(data.y.device) == data.y
 
     def share(mask: torch.Tensor) -> float:
         return round(float(right[mask].double().mean()), 6)
 
-    return SeedResult(share(data.test_mask), share(data.val_mask), prediction.chosen)
+    return BaselineResult(share(data.test_mask), share(data.val_mask), prediction.chosen)
 
 
 def plain_settings(baseline: Baseline) -> dict[str, Any]:
@@ -207,7 +153,7 @@ def plain_settings(baseline: Baseline) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
 
 
-def accuracies(results: Mapping[int, SeedResult]) -> tuple[Summary, Summary]:
+def accuracies(results: Mapping[int, BaselineResult]) -> tuple[Summary, Summary]:
     """Return the accuracy in percent over seeds, on test nodes and on validation nodes."""
     return (
         Summary.of([100 * result.test_accuracy for result in results.values()]),

@@ -84,6 +84,19 @@ def test_a_reason_leaves_nothing_to_run_and_needs_does(page):
     assert (cell.reason, cell.runnable) == ("files", False)
 
 
+def test_a_baseline_is_run_apart_and_may_differ_by_column(page):
+    row = 'baseline = "walker", exact = true, baseline_settings = { walks = 3 }'
+    table = page("GCN = {}", f'GCN = {{ model = "magic", {row} }}')
+    cell = table.cell("GCN", "One")
+    assert (cell.job, cell.baseline, cell.exact) == (None, "walker", True)
+    assert cell.baseline_settings == {"walks": 3}
+    assert "drgcn baselines" in cell.reason
+    assert table.cell("GCN", "Two").baseline is None  # nothing is printed there
+    table = page("Dr = {", 'Dr = { baseline = { Two = "walker" },')
+    assert table.cell("Dr", "One").baseline is None
+    assert table.cell("Dr", "Two").baseline == "walker"
+
+
 def test_without_numbers_every_cell_is_run(page):
     grid = PAGE[PAGE.index("numbers") : PAGE.index("[all]")]
     table = page(grid, "")

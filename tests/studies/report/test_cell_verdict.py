@@ -1,15 +1,16 @@
 """Verdicts on printed numbers, each for its reason."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from drgcn.errors import DrgcnWarning
+from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.stats import printed_difference
+from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.report.contents import contents
 from drgcn.studies.report.verdicts import (
-    BaselineRuns,
     CellRows,
     FailedJobs,
     JudgedTable,
@@ -107,22 +108,6 @@ def test_a_gain_is_of_one_build(record, make_cell, make_table):
     assert "two builds" in found.reason
     rows = CellRows([by(plain, "a"), by(dr, "b"), by(record(0.88, 19, reweight="dr"), "a")])
     assert rows.values(cell) == pytest.approx([2.0] * 19)
-
-
-def test_methods_run_by_another_command_are_not_called_not_run(make_cell, make_table, tmp_path):
-    cell = make_cell(job=None, reason="quoted", baseline="planetoid")
-    table = make_table(cell, replace(cell, split="public"), replace(cell, baseline="ica"))
-    data = {"name": "cora", "split": "full"}
-    (tmp_path / "baselines").mkdir()
-    for method, name in (("planetoid-t", "a"), ("planetoid-i", "b"), ("deepwalk", "c")):
-        facts = {"method": method, "data": data, "seeds": {"0": {}, "1": {}}}
-        (tmp_path / "baselines" / f"{name}-seeds-0-1.json").write_text(json.dumps(facts))
-    found = judge_table(table, CellRows([], baselines=BaselineRuns(tmp_path)))
-    assert [one.verdict for one in found] == ["run apart", "not run", "not run"]
-    assert "planetoid-i, 2 seeds" in found[0].reason
-    (tmp_path / "baselines" / "d-seeds-0-1.json").write_text("[]")
-    with pytest.warns(DrgcnWarning, match="d-seeds-0-1"):
-        BaselineRuns(tmp_path)
 
 
 @pytest.mark.parametrize("values", [[80.0], [80.0, float("nan")], []])
@@ -277,3 +262,57 @@ def test_a_table_of_our_own_keeps_its_shape(record, make_cell, make_table):
     (own,) = JudgedTable(table, tuple(judge_table(table, CellRows([record()])))).tables
     assert own.heads == ("", "Cora 0", "Cora 1")
     assert own.rows == (("GCN", "86.00 ± 0.31", ""),)
+
+
+def baseline_record(seeds, accuracy=0.7, **settings):
+    spread = {seed: accuracy + 0.003 * (-1) ** seed for seed in seeds}
+    return BaselineRecord(
+        method="walker",
+        settings=settings,
+        data={"name": "cora", "split": "public", "content_hash": "0"},
+        environment={},
+        started="2026-01-01",
+        seconds=1.0,
+        seeds={seed: BaselineResult(value, 0.7) for seed, value in spread.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "seeds", "exact", "words"),
+    [
+        ("70.0", 20, False, "reproduced"),
+        ("69.0", 20, False, "above"),
+        ("70.0", 5, False, "not comparable: 5 of 20 seeds"),
+        ("70.3", 1, True, "reproduced"),
+        ("70.4", 1, True, "below"),
+        ("70.0", 0, False, "not run: no record here yet; drgcn baselines cora --method walker"),
+    ],
+)
+def test_a_baseline_is_judged_by_its_own_records(
+    make_cell, make_table, printed, seeds, exact, words
+):
+    known = {"job": None, "reason": "run apart", "dataset": "cora", "split": "public"}
+    cell = replace(make_cell(printed), **known, baseline="walker", exact=exact)
+    records = [baseline_record(range(seeds))] if seeds else []
+    found = judge(make_table(cell), cell, CellRows([], baselines=records))
+    assert found.words == words
+    assert len(found.values) == seeds
+
+
+def test_settings_of_a_baseline_are_told_apart_and_never_guessed(make_cell, make_table):
+    known = {"job": None, "dataset": "cora", "split": "public", "baseline": "walker"}
+    cell = replace(make_cell("60.0"), **known)
+    parts = [baseline_record(seeds, 0.6, walks=10) for seeds in (range(12), range(12, 20))]
+    rows = CellRows([], baselines=[baseline_record(range(20), 0.9, walks=80), *parts])
+    guess = judge(make_table(cell), cell, rows)
+    assert guess.words.startswith("not comparable: 2 kinds of records of walker")
+    told = judge(make_table(cell), replace(cell, baseline_settings={"walks": 10}), rows)
+    assert (told.verdict, len(told.values)) == ("reproduced", 20)
+
+
+def test_a_report_finds_the_baselines_beside_its_records(record, tmp_path):
+    replace(baseline_record(range(20), walks=10), method="deepwalk").save(tmp_path / "baselines")
+    whole = contents([record()], [paper_table_of("semi")], tmp_path)
+    (shown,) = [table for table in whole.tables if table.name == "semi"]
+    (found,) = [row for row in shown.rows if row[0] == "DeepWalk"]
+    assert found[1:4] + found[5:] == ("Cora", "67.2", "70.00 ± 0.31", "20", "above")

@@ -64,6 +64,9 @@ _PAGE: Final[dict[str, type]] = {
 _SHARE: Final = (0, 100)  # percent
 _BOUNDS: Final = {"test": _SHARE, "recall": _SHARE, "rate": _SHARE, "gain": (-100, 100)}
 _PRINTS_NONE: Final = "the paper prints no number here"
+_RUN_APART: Final = (
+    "quoted by the paper from others; run apart: drgcn baselines, docs/baselines.md"
+)
 _SCALINGS = Literal["row", "standard", "none"]
 _HINTS: Final[dict[str, Any]] = {
     **get_type_hints(Experiment),
@@ -72,7 +75,9 @@ _HINTS: Final[dict[str, Any]] = {
     "reason": str,
     "needs": str,
     "stand_in": str,
-    "baseline": str,
+    "baseline": str | dict[str, str],
+    "baseline_settings": dict[str, Any],
+    "exact": bool,
 }
 _ROW: Final = ("model", "reweight", "norm", "pre_activation")
 _NOTHING = ("-", "--", "")
@@ -171,7 +176,11 @@ def _cell(
     quantity: Quantity = settings.get("quantity") or "test"
     if printed is not None:
         _expect_possible(printed, quantity)
-    reason = _PRINTS_NONE if absent else settings.get("reason")
+    baseline = settings.get("baseline")
+    if isinstance(baseline, dict):
+        baseline = baseline.get(column)
+    apart = None if baseline is None else _RUN_APART
+    reason = _PRINTS_NONE if absent else settings.get("reason") or apart
     return TableCell(
         row=row,
         column=column,
@@ -184,7 +193,9 @@ def _cell(
         split=settings.get("split"),
         label=settings.label,
         stand_in=None if absent else settings.get("stand_in"),
-        baseline=None if absent else settings.get("baseline"),
+        baseline=None if absent else baseline,
+        baseline_settings=settings.get("baseline_settings") or {},
+        exact=bool(settings.get("exact")),
     )
 
 
@@ -253,7 +264,8 @@ class CellSettings:
     Attributes:
         values: Settings of :class:`Experiment` by name, and ``normalize``, ``quantity``,
             ``reason`` (why nothing is run), ``needs`` (data that the user has to get first),
-            ``stand_in`` and ``baseline``.
+            ``stand_in``, ``baseline`` (one name, or names by column), ``baseline_settings`` and
+            ``exact``.
     """
 
     values: Mapping[str, Any]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
@@ -90,7 +91,9 @@ class TableCell:
         split: Its split.
         label: The row's name in our tables, such as ``gcn + dr``, also where nothing is run.
         stand_in: Table to look at instead.
-        baseline: Beginning of the names of its methods in ``drgcn baselines``, if that runs it.
+        baseline: Method of ``drgcn baselines`` behind the number, if it is one of these.
+        baseline_settings: Settings that its records must have; others may be anything.
+        exact: Whether that method draws nothing, so that one run says all.
     """
 
     row: str
@@ -105,6 +108,8 @@ class TableCell:
     label: str | None = None
     stand_in: str | None = None
     baseline: str | None = None
+    baseline_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    exact: bool = False
 
     @property
     def runnable(self) -> bool:

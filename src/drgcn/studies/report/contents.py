@@ -12,6 +12,7 @@ from typing import Final
 from drgcn._format import duration, plural
 from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import BaselineRecord
 from drgcn.reporting.page import write_html
 from drgcn.reporting.tables import Table
 from drgcn.stats import LEVEL
@@ -45,12 +46,10 @@ from drgcn.studies.report.tables import (
 )
 from drgcn.studies.report.verdicts import (
     PAPER_RUNS,
-    BaselineRuns,
     CellRows,
     CellVerdict,
     FailedJobs,
     JudgedTable,
-    Verdict,
     count_verdicts,
     judged_tables,
     overview,
@@ -69,8 +68,9 @@ READING: Final = (
     f"Verdict: reproduced, if zero lies in the interval, widened on both sides by half a unit of "
     f"the last printed digit; above or below, if not; not comparable on other features, on "
     f"made-up data, on another machine, with fewer than {PAPER_RUNS} seeds, or of a difference "
-    f"between rows of two builds; run apart, by `drgcn baselines`. Many seeds make a "
-    f"small difference a sure one: look at its size, too. The pictures of a table share one "
+    f"between rows of two builds. Many seeds make a small difference a sure one: look at its "
+    f"size, too. A method that draws nothing has one number, which is compared as it stands. The "
+    f"pictures of a table share one "
     f"scale; an arrow means further out.",
     f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
     f"rows have, corrected by Holm's method over the family of comparisons that stand together "
@@ -147,10 +147,12 @@ def contents(
     Args:
         records: Run records.
         tables: Tables of the paper to hold them against.
-        folder: Where the records lie, to look for suites and for jobs that failed.
+        folder: Where the records lie, to look for suites, for jobs that failed and for baselines.
     """
     suites = readable_suites(folder)
-    judged = judged_tables(tables, CellRows(records, FailedJobs(folder), BaselineRuns(folder)))
+    baselines = {} if folder is None else BaselineRecord.read_folder(folder / "baselines")
+    rows = CellRows(records, FailedJobs(folder), baselines.values())
+    judged = judged_tables(tables, rows)
     families = {against: gate_tests(records, against) for against in BASELINES}
     apart = {against: uncompared(records, against) for against in BASELINES}
     sections = [
@@ -309,7 +311,7 @@ def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
         f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['above']} of "
         f"ours {'lies' if count['above'] == 1 else 'lie'} above and {count['below']} below. "
         f"{count['not comparable']} {verbs['not comparable']} run on other "
-        f"data, on another machine, with fewer seeds or by two builds, {_apart_words(count)}"
+        f"data, on another machine, with fewer seeds or by two builds, "
         f"and {count['not run']} {verbs['not run']} not run. If "
         f"every number were equal in truth, one interval in twenty would still miss it."
     ]
@@ -317,11 +319,6 @@ def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
     if counted := [one for one in data if one.values]:
         words.append(_data_words(counted, len(data)))
     return words
-
-
-def _apart_words(count: Mapping[Verdict, int]) -> str:
-    number = count["run apart"]
-    return f"{number} {'was' if number == 1 else 'were'} run by `drgcn baselines`, " * bool(number)
 
 
 def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:

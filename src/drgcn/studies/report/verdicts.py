@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from drgcn._format import plural
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.reporting.charts import interval_pictures
 from drgcn.reporting.tables import Table
 from drgcn.stats import Interval, Summary, printed_difference
@@ -43,7 +42,6 @@ Verdict = Literal[
     "above",
     "below",
     "not comparable",
-    "run apart",
     "not run",
     "none printed",
 ]
@@ -51,7 +49,6 @@ VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 _HEADS = ("row", "column", "published", "ours", "difference [95 %]", "seeds", "verdict")
 _COUNT_WORDS = (0, 1, 2, 3, 6)  # places of the heads that are left where data is counted
 _MISSING = ("row", "column", "published", "why")
-_BASELINES = "baselines"
 
 
 class FailedJobs:
@@ -78,35 +75,7 @@ class FailedJobs:
         return self._errors.get((name, job.normalize), self._errors.get((name, None)))
 
 
-class BaselineRuns:
-    """Records of ``drgcn baselines``, as the reason why cells have none of ours.
-
-    Args:
-        folder: Where the run records lie, with those of baselines in a folder beneath; none were
-            run if not given.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._seeds: dict[tuple[str, str], dict[str, set[str]]] = {}
-        beneath = None if folder is None else folder / _BASELINES
-        for path in sorted(beneath.glob("*-seeds-*.json")) if beneath is not None else []:
-            try:
-                facts = json.loads(path.read_text(encoding="utf-8"))
-                place = (facts["data"]["name"], facts["data"]["split"])
-                self._seeds.setdefault(place, {}).setdefault(facts["method"], set())
-                self._seeds[place][facts["method"]] |= facts["seeds"].keys()
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                warnings.warn(f"left out {path}, no record ({error})", DrgcnWarning, stacklevel=2)
-
-    def words(self, cell: TableCell) -> str:
-        """Describe the runs of a cell's method; empty if there is none."""
-        found = self._seeds.get((cell.dataset or "", cell.split or ""), {})
-        runs = [
-            f"{name}, {plural(len(seeds), 'seed')}"
-            for name, seeds in found.items()
-            if cell.baseline and name.startswith(cell.baseline)
-        ]
-        return f"{'; '.join(runs)}; see docs/baselines.md" if runs else ""
+BaselineRow = tuple[BaselineRecord, dict[int, BaselineResult]]
 
 
 class CellRows:
@@ -115,17 +84,23 @@ class CellRows:
     Args:
         records: All records at hand.
         failed: Jobs that have none because they failed.
-        baselines: Runs of methods that have no recipe.
+        baselines: Records of methods that are run apart.
     """
 
     def __init__(
         self,
         records: Sequence[RunRecord],
         failed: FailedJobs | None = None,
-        baselines: BaselineRuns | None = None,
+        baselines: Iterable[BaselineRecord] = (),
     ) -> None:
         self.failed = failed or FailedJobs()
-        self.baselines = baselines or BaselineRuns()
+        groups: dict[str, list[BaselineRecord]] = defaultdict(list)
+        for one in baselines:
+            groups[one.identity].append(one)
+        self._baselines: list[BaselineRow] = [
+            (group[0], {seed: result for one in group for seed, result in one.seeds.items()})
+            for group in groups.values()
+        ]
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for builds in rows_by_build(records).values():
             for record, seeds in builds.values():
@@ -145,8 +120,26 @@ class CellRows:
         found = self._rows.get((job.experiment.identity(""), job.normalize), [])
         return [row for row in found if not row[0].data.get("options")]
 
+    def baselines(self, cell: TableCell) -> list[BaselineRow]:
+        """Rows of a cell's method with the cell's settings, that with most seeds first.
+
+        More than one if other settings or contents were run, too, and nothing tells which is
+        meant.
+        """
+        place = (cell.baseline, cell.dataset, cell.split)
+        found = [
+            (record, seeds)
+            for record, seeds in self._baselines
+            if (record.method, record.data["name"], record.data["split"]) == place
+            and cell.baseline_settings.items() <= record.settings.items()
+        ]
+        return sorted(found, key=lambda row: -len(row[1]))
+
     def values(self, cell: TableCell) -> list[float]:
         """Return what each seed measured of a cell's quantity; empty if nothing is on record."""
+        if cell.baseline is not None:
+            seeds_of = next((seeds for _, seeds in self.baselines(cell)), {})
+            return [100 * result.test_accuracy for result in seeds_of.values()]
         row = None if cell.job is None else self.find(cell.job)
         if cell.job is None or row is None:
             return []
@@ -255,11 +248,11 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
     if cell.quantity == "count":
         return _judge_count(table, cell, rows)
     values = tuple(rows.values(cell))
+    if cell.baseline is not None and values:
+        return _judge_baseline(cell, values, len(rows.baselines(cell)))
     row = None if cell.job is None else rows.find(cell.job)
     if rows.of_two_builds(cell):
         return CellVerdict(cell, (), None, "not comparable", TWO_BUILDS)
-    if apart := rows.baselines.words(cell):
-        return CellVerdict(cell, (), None, "run apart", apart)
     if not values or row is None:
         return CellVerdict(cell, (), None, "not run", _missing(table, cell, rows))
     if cell.printed is None:
@@ -296,6 +289,26 @@ def judge_number(
     return difference, "below" if difference.high < -rounding else "reproduced"
 
 
+def _judge_baseline(cell: TableCell, values: tuple[float, ...], rows: int) -> CellVerdict:
+    """A method that is run apart: by :func:`judge_number`, or as it stands if it draws nothing."""
+    printed = cell.printed
+    if printed is None:
+        return CellVerdict(cell, values, None, "none printed")
+    difference, verdict = judge_number(values, printed.mean, printed.std, printed.decimals)
+    if rows > 1:
+        reason = f"{rows} kinds of records of {cell.baseline}, with other settings or data"
+        return CellVerdict(cell, values, difference, "not comparable", reason)
+    if cell.exact:
+        over = values[0] - printed.mean
+        lost_in_rounding = abs(over) <= 0.5 * 10**-printed.decimals + 1e-9
+        exact: Verdict = "reproduced" if lost_in_rounding else "above" if over > 0 else "below"
+        return CellVerdict(cell, values, Interval(over, over, over), exact)
+    if len(values) < PAPER_RUNS:
+        few = f"{len(values)} of {PAPER_RUNS} seeds"
+        return CellVerdict(cell, values, difference, "not comparable", few)
+    return CellVerdict(cell, values, difference, verdict)
+
+
 def _judge_count(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
     """A count of data has no spread: it is the printed one, or it is not."""
     count = rows.count(cell)
@@ -314,6 +327,8 @@ def count_verdicts(found: Sequence[CellVerdict]) -> dict[Verdict, int]:
 def _missing(table: PaperTable, cell: TableCell, rows: CellRows) -> str:
     if cell.job is not None and (error := rows.failed.error(cell.job)):
         return f"it failed ({error})"
+    if cell.baseline is not None:
+        return f"no record here yet; drgcn baselines {cell.dataset} --method {cell.baseline}"
     if cell.reason:
         return cell.reason.rstrip(".")
     if cell.job is None:
@@ -423,7 +438,7 @@ def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTa
 
 def overview(judged: Sequence[JudgedTable]) -> Table:
     """Table of verdicts counted for each of the paper's tables."""
-    verdicts = ("reproduced", "above", "below", "not comparable", "run apart", "not run")
+    verdicts = ("reproduced", "above", "below", "not comparable", "not run")
     rows = []
     for one in judged:
         counted = count_verdicts(one.found)
