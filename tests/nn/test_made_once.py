@@ -56,6 +56,15 @@ def test_a_tensor_that_changes_is_seen(make, which, how):
     assert not torch.equal(before, after)
 
 
+@pytest.mark.parametrize("change", ["a zero", "a value", "sign"])
+def test_a_single_entry_of_the_features_that_changes_is_seen(change):
+    model, (x, edges) = GCN(40, 8, 3).eval(), graph()
+    model(x, edges)
+    place = (x == 0 if change == "a zero" else x != 0).nonzero()[0].tolist()
+    x.numpy()[tuple(place)] = {"a zero": 1.0, "a value": 0.5, "sign": -1.0}[change]
+    torch.testing.assert_close(model(x, edges), evaluate(model, x, edges), rtol=0, atol=0)
+
+
 def test_another_number_of_nodes_or_precision_has_a_matrix_of_its_own():
     model, (x, edges) = GCN(40, 8, 3).eval(), graph()
     model(x, edges)

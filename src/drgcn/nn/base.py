@@ -42,10 +42,16 @@ class _Made(NamedTuple):
     result: Any  # None for the tensor itself, which would never die if it were kept here
 
 
-def made_once(source: Tensor, key: Hashable, make: Callable[[], Any]) -> Any:
+def made_once(
+    source: Tensor,
+    key: Hashable,
+    make: Callable[[], Any],
+    still_made_of: Callable[[Any, Tensor], bool] | None = None,
+) -> Any:
     """Return what ``make`` makes of a tensor, and the same again until the tensor changes.
 
-    On CPU a copy is compared: NumPy arrays that share its memory change a tensor unseen.
+    On CPU values are compared, with a copy or by ``still_made_of(result, source)``: NumPy arrays
+    that share its memory change a tensor unseen.
     """
     if (
         type(source) is not Tensor
@@ -55,19 +61,20 @@ def made_once(source: Tensor, key: Hashable, make: Callable[[], Any]) -> Any:
         or peek_interpreter_stack() is not None  # under vmap results belong to the transform
     ):
         return make()
-    known = _MADE.setdefault(source, {})
+    known, on_cpu = _MADE.setdefault(source, {}), source.device.type == "cpu"
     made = known.get(key)
-    if made is None or made.version != source._version or not _unchanged(source, made):
+    fresh = made is not None and made.version == source._version
+    if fresh and made.result is not None and on_cpu:
+        if made.copy is not None:
+            fresh = torch.equal(source, made.copy)
+        elif still_made_of is not None:
+            fresh = still_made_of(made.result, source)
+    if not fresh:
         result = make()
         kept = None if result is source else result
-        compared = kept is not None and source.device.type == "cpu" and not source.is_sparse
-        copy = source.clone() if compared else None
-        made = known[key] = _Made(source._version, copy, kept)
+        copied = kept is not None and on_cpu and still_made_of is None
+        made = known[key] = _Made(source._version, source.clone() if copied else None, kept)
     return source if made.result is None else made.result
-
-
-def _unchanged(source: Tensor, made: _Made) -> bool:
-    return made.copy is None or torch.equal(source, made.copy)
 
 
 def as_features(x: Tensor | SparseMatrix) -> Features:
@@ -94,7 +101,15 @@ def lasting_features(x: Tensor | SparseMatrix) -> Features:
         return x
     if x.layout == torch.strided and (x.requires_grad or x.device.type != "cpu"):
         return x
-    return made_once(x, "features", lambda: compress(x))
+    return made_once(x, "features", lambda: compress(x), _holds)
+
+
+def _holds(matrix: SparseMatrix, x: Tensor) -> bool:
+    """Return whether a matrix has all non-zeros of a tensor, without a copy of it."""
+    if x.layout != torch.strided:
+        return True  # no array of NumPy's shares its memory
+    values = x[matrix.pattern.row, matrix.pattern.col]
+    return int(torch.count_nonzero(x)) == matrix.pattern.nnz and torch.equal(values, matrix.values)
 
 
 def map_values(function: Callable[[Tensor], Tensor], x: Features) -> Features:
