@@ -24,6 +24,7 @@ from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
 from drgcn.recommend.serving.ids import IdLookup
 from drgcn.sampling import CSRGraph
+from drgcn.sampling.graph import load_tensor
 
 USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
@@ -114,12 +115,12 @@ class ExportManifest:
                 )
         return folder / name
 
-    def check_shape(self, folder: Path, name: str, found: tuple[int, int], count: int) -> None:
+    def check_shape(self, folder: Path, name: str, found: tuple[int, ...], count: int) -> None:
         """Refuses vectors that are not as many or as wide as the manifest says."""
         if found != (count, self.dim):
             raise InputError(
                 f"Expected {count} vectors of {self.dim} columns in {folder / name}, as its "
-                f"{MANIFEST} says; found {found[0]} of {found[1]}. Export again."
+                f"{MANIFEST} says; found the shape {list(found)}. Export again."
             )
 
 
@@ -320,9 +321,9 @@ class ExportFolder:
     def items(self) -> Tensor:
         """Vectors of items, 32-bit floats."""
         path = self.manifest.check(self.folder, ITEM_ARRAY)
-        array = np.load(path)
-        self.manifest.check_shape(self.folder, ITEM_ARRAY, tuple(array.shape), self.num_items)
-        return torch.from_numpy(array).float()
+        vectors = load_tensor(path, mmap=False)
+        self.manifest.check_shape(self.folder, ITEM_ARRAY, tuple(vectors.shape), self.num_items)
+        return vectors.float()
 
     @cached_property
     def user_lookup(self) -> IdLookup:
@@ -352,13 +353,13 @@ class ExportFolder:
 
     @cached_property
     def seen(self) -> CSRGraph:
-        """Items that each user has clicked."""
+        """Items that each user has clicked; in memory, whatever becomes of the files."""
         if not self.manifest.seen:
             raise InputError(
                 f"Expected an export with clicks, to leave out what was seen; {self.folder} was "
                 f"written with --no-seen. Export again without it."
             )
-        graph = CSRGraph.open(self.manifest.check(self.folder, SEEN))
+        graph = CSRGraph.open(self.manifest.check(self.folder, SEEN), mmap=False)
         if (graph.num_rows, graph.num_cols) != (self.num_users, self.num_items):
             raise InputError(
                 f"Expected clicks of {self.num_users} users on {self.num_items} items in "
