@@ -224,9 +224,14 @@ async def _send_refusal(
     send: Send, status: int, words: str, *headers: tuple[bytes, bytes]
 ) -> None:
     """Answer without having read the body, and close."""
-    usual = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    body = json.dumps({"detail": words}).encode()
+    usual = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": [*usual, *headers]})
-    await send({"type": "http.response.body", "body": json.dumps({"detail": words}).encode()})
+    await send({"type": "http.response.body", "body": body})
 
 
 class LimitedConnection(H11Protocol):
@@ -248,8 +253,8 @@ class LimitedConnection(H11Protocol):
         super().connection_made(transport)
         count = len(self.connections)
         self.one_too_many = count > self.limits.connections
-        if count > 2 * self.limits.connections:  # too many even to be told
-            transport.abort()
+        if count > 2 * self.limits.connections:  # too many even to wait for what they ask
+            self._refuse()
         self._start_clock(_TOLD if self.one_too_many else self.limits.seconds)
 
     def data_received(self, data: bytes) -> None:
@@ -257,8 +262,7 @@ class LimitedConnection(H11Protocol):
         if not self.one_too_many:
             super().data_received(data)
         elif not self.transport.is_closing():
-            self.transport.write(_BUSY_ANSWER)
-            self.transport.close()
+            self._refuse()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -270,6 +274,10 @@ class LimitedConnection(H11Protocol):
         if self._clock is not None:
             self._clock.cancel()
         super().connection_lost(exc)
+
+    def _refuse(self) -> None:
+        self.transport.write(_BUSY_ANSWER)
+        self.transport.close()
 
     def _start_clock(self, seconds: float) -> None:
         if self._clock is not None:

@@ -38,7 +38,7 @@ class HttpLimits:
     body: int = 1 << 20
     requests: int = 64
     connections: int = 4096
-    seconds: float = 30.0
+    seconds: float = 60.0
 
 
 def serve(
