@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import threading
 import warnings
 
 import pytest
@@ -339,3 +340,31 @@ def test_deep_texts_are_refused(client):
                 "/recommend", content=body, headers={"content-type": "application/json"}
             )
             assert answer.status_code in (400, 422), (depth, text)
+
+
+def test_who_would_wait_for_long_is_told(shop, monkeypatch):
+    from drgcn.recommend.serving import http
+
+    monkeypatch.setattr(http, "_WORKING", 1)
+    monkeypatch.setattr(http, "_PATIENCE", 0.02)
+    client, found, hold = client_of(shop / "export"), [], threading.Event()
+    plain = Recommender.for_users
+
+    def slow(*args, **options):
+        assert hold.wait(10)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(Recommender, "for_users", slow)
+
+    def one():
+        found.append(ask(client, users=["u01"]))
+        hold.set()  # one was refused: now the other goes on
+
+    both = [threading.Thread(target=one) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert [answer.status_code for answer in found] == [503, 200]
+    assert found[0].headers["retry-after"] == "1"
+    assert ask(client, users=["u01"]).status_code == 200

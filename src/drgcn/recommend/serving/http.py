@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import torch
-from fastapi import Body, FastAPI, Request
+from fastapi import Body, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
@@ -35,6 +35,7 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _USUAL = 50  # items in a list, if a request does not say
 _LISTS = "/recommend"
 _WORKING = 4  # requests whose lists are made at once; others wait
+_PATIENCE = 10.0  # seconds that they wait
 _TOLD = 1.0  # seconds that a connection has to be told that it is one too many
 _BUSY = "Expected fewer requests at once; ask again in a second."
 _BUSY_ANSWER = (
@@ -308,11 +309,15 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
         """The best items of each user. Scores are inner products: higher is better."""
         n = _checked_n(asked, limits)
-        with working:
+        if not working.acquire(timeout=_PATIENCE):
+            raise HTTPException(503, _BUSY, {"retry-after": "1"})
+        try:
             found = answer(asked, n)
             meter.count_lists(len(found.recommendations))
             # Written here, and not by FastAPI: of those that wait only the text is held.
             return Response(found.model_dump_json(), media_type="application/json")
+        finally:
+            working.release()
 
     def answer(asked: RecommendRequest, n: int) -> RecommendResponse:
         if asked.users is not None:

@@ -26,7 +26,8 @@ class HttpLimits:
         n: The longest list.
         batch: The most users.
         body: The most bytes.
-        requests: The most requests for lists at once; another is answered with 503.
+        requests: The most requests for lists at once; another is answered with 503, as is one
+            that would wait for long.
         connections: The most connections; another is answered with 503 and closed. Where the
             system allows few open files, a quarter of these.
         seconds: The longest time from the connection, or the last answer on it, to the end of
@@ -38,7 +39,7 @@ class HttpLimits:
     body: int = 1 << 20
     requests: int = 64
     connections: int = 4096
-    seconds: float = 60.0
+    seconds: float = 30.0
 
 
 def serve(
