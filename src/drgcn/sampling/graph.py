@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.lib.format import open_memmap
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
@@ -21,6 +22,7 @@ EdgeType = tuple[str, str, str]
 NODE, EDGE = "node", ("node", "to", "node")
 
 _FILES = ("rowptr", "col", "value")
+_CHUNK = 1 << 20  # rows looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +81,31 @@ class CSRGraph:
         )
 
     @classmethod
-    def open(cls, folder: Path | str) -> CSRGraph:
-        """Open a graph that :meth:`save` wrote, mapped into memory and read when needed."""
+    def open(cls, folder: Path | str, mmap: bool = True) -> CSRGraph:
+        """Open a graph that :meth:`save` wrote.
+
+        Args:
+            folder: Its folder.
+            mmap: Map arrays into memory and read them as needed. (default: yes)
+
+        Raises:
+            InputError: If a file is missing or damaged, or an entry lies outside the matrix.
+        """
         folder = Path(folder)
         try:
             facts = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
             arrays = {
-                name: torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c"))
-                for name in facts["arrays"]
+                name: load_tensor(folder / f"{name}.npy", mmap)
+                for name in _FILES
+                if name in facts["arrays"]
             }
             value = arrays.get("value")
-            return cls(arrays["rowptr"], arrays["col"], int(facts["num_cols"]), value)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            graph = cls(arrays["rowptr"], arrays["col"], facts["num_cols"], value)
+            _check_entries(graph)
+            return graph
+        except InputError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
                 f"Expected a folder that CSRGraph.save wrote; found {folder} ({error})."
             ) from None
@@ -165,6 +180,45 @@ class CSRGraph:
         """The same graph on another device."""
         value = None if self.value is None else self.value.to(device)
         return CSRGraph(self.rowptr.to(device), self.col.to(device), self.num_cols, value)
+
+
+def load_tensor(path: Path, mmap: bool = True) -> Tensor:
+    """Load the array of an ``.npy`` file, mapped and read as needed or into memory at once.
+
+    Raises:
+        InputError: If the file is missing, cut off or damaged.
+    """
+    try:
+        # Mapped first in any case: a header cannot ask for more than the file holds.
+        tensor = torch.from_numpy(open_memmap(path, mode="c"))
+    except Exception as error:  # a damaged header can raise nearly anything
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"Expected a whole array in {path}; it is missing, cut off or damaged ({reason})."
+        ) from None
+    return tensor if mmap else tensor.clone()
+
+
+def _check_entries(graph: CSRGraph) -> None:
+    """Refuse a matrix of which a kernel would read or write beyond the arrays."""
+    rowptr, col, num_cols = graph.rowptr, graph.col, graph.num_cols
+    for name, values in (("rowptr", rowptr), ("col", col)):
+        if values.dim() != 1 or values.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name} is {values.dtype} of shape {list(values.shape)}")
+    if not isinstance(num_cols, int) or not 0 <= num_cols < 2**63:
+        raise ValueError(f"num_cols is {num_cols!r}")
+    if graph.value is not None and graph.value.shape != col.shape:
+        raise ValueError(f"{graph.value.numel()} values for {col.numel()} entries")
+    if not rowptr.numel() or int(rowptr[0]) != 0 or int(rowptr[-1]) != col.numel():
+        raise ValueError(f"rowptr does not go from 0 to {col.numel()}")
+    for begin in range(0, graph.num_rows, _CHUNK):
+        piece = rowptr[begin : begin + _CHUNK + 1]
+        if bool((piece[1:] < piece[:-1]).any()):
+            raise ValueError("rowptr falls")
+    if col.numel():
+        least, most = (int(bound) for bound in col.aminmax())
+        if least < 0 or most >= num_cols:
+            raise ValueError(f"col goes from {least} to {most} in a matrix of {num_cols} columns")
 
 
 def _index_type(largest: int) -> torch.dtype:

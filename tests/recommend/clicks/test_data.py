@@ -1,10 +1,12 @@
 """A set as a folder: whole or not at all, and known by its content."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -126,7 +128,7 @@ def test_arrays_of_another_set_are_noticed(tmp_path):
 def test_ids_that_are_cut_off(tmp_path):
     path = small().save(tmp_path / "set") / "user_ids.parquet"
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(InputError, match="a whole table of ids"):
+    with pytest.raises(InputError, match="Expected a whole table in"):
         ClickData.load(tmp_path / "set")
 
 
@@ -135,3 +137,107 @@ def test_nothing_is_written_over(tmp_path):
     with pytest.raises(InputError, match="is there already"):
         small().save(tmp_path / "set")
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def resaved(change):
+    """Damage to an array of a folder: what a function makes of it."""
+
+    def damage(path):
+        np.save(path, change(np.load(path)))
+
+    return damage
+
+
+def one_changed(place, value):
+    def change(array):
+        array.flat[place] = value
+        return array
+
+    return resaved(change)
+
+
+def written(content):
+    return lambda path: path.write_bytes(content)
+
+
+def facts_changed(**changes):
+    return lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def table_of(**columns):
+    return lambda path: pa.parquet.write_table(pa.table(columns), path)
+
+
+DEEP = b'{"format": ' + b"[" * 100_000
+NOT_UTF8 = pa.Array.from_buffers(
+    pa.string(), 4, [None, pa.py_buffer(np.arange(5, dtype=np.int32)), pa.py_buffer(b"\xff" * 4)]
+)
+DAMAGES = [
+    # A number that lies outside: a kernel would follow it out of the array.
+    *[(f"{side}/col.npy", one_changed(1, value)) for side in ("by_user", "by_item")
+      for value in (-1, 1000, 2**31 - 1)],
+    *[(f"{side}/rowptr.npy", one_changed(place, value)) for side in ("by_user", "by_item")
+      for place, value in ((0, 1), (1, 2**40), (2, 0), (-1, 4), (-1, 6))],
+    ("users/categories.npy", one_changed(0, 7)),
+    ("users/categories.npy", one_changed(0, -2)),
+    # A number that could be.
+    ("by_user/col.npy", one_changed(0, 2)),
+    ("by_item/col.npy", one_changed(0, 0)),
+    ("by_item/col.npy", resaved(lambda col: col[[0, 2, 1, 3, 4]])),
+    ("by_user/graph.json", facts_changed(num_cols=4)),
+    ("days.npy", one_changed(0, 3)),
+    ("users/numeric.npy", one_changed(0, 2)),
+    ("users/categories.npy", one_changed(0, 1)),
+    ("users/table.json", facts_changed(numeric_names=["size"])),
+    ("users/values.parquet", table_of(column=[0, 0], value=pa.array(["a", "c"], "large_string"))),
+    ("user_ids.parquet", table_of(id=["p", "q", "r", "t"])),
+    ("clicks.json", facts_changed(content_hash="0" * 64)),
+    ("clicks.json", facts_changed(parts=["train", "valid", "test"])),
+    # Another type.
+    ("by_user/col.npy", resaved(lambda col: col.astype(np.float64))),
+    ("by_user/col.npy", resaved(lambda col: col.astype(">i4"))),
+    ("by_item/rowptr.npy", resaved(lambda rowptr: rowptr[:, None])),
+    ("days.npy", resaved(lambda days: days.astype(np.int64))),
+    ("users/numeric.npy", resaved(lambda numeric: numeric.astype("U"))),
+    ("by_user/graph.json", facts_changed(num_cols=1e400)),
+    ("by_user/graph.json", facts_changed(arrays=3)),
+    ("users/table.json", facts_changed(category_sizes=[1e400])),
+    ("users/values.parquet", table_of(column=["a", "b"], value=["a", "b"])),
+    ("user_ids.parquet", table_of(id=[1.5, 2.5, 3.5, 4.5])),
+    ("user_ids.parquet", table_of(id=["p", None, "r", "s"])),
+    ("user_ids.parquet", table_of(id=NOT_UTF8)),
+    ("user_ids.parquet", table_of(name=["p", "q", "r", "s"])),
+    *[("clicks.json", facts_changed(**{key: value})) for key, value in
+      (("parts", 3), ("parts", [3]), ("name", None), ("clicks", "5"), ("content_hash", 0))],
+    # No such file at all.
+    *[(file, written(content)) for file in ("by_user/col.npy", "days.npy", "users/numeric.npy")
+      for content in (b"", b"\x93NUMPY\x01\x00\xff\xff", b"PK\x03\x04")],
+    *[(file, written(DEEP)) for file in ("clicks.json", "by_user/graph.json", "users/table.json")],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return small().save(tmp_path_factory.mktemp("saved") / "set")
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGES)))
+def test_a_damaged_folder_is_refused_with_a_sentence(saved, tmp_path, number):
+    file, damage = DAMAGES[number]
+    folder = shutil.copytree(saved, tmp_path / "set")
+    damage(folder / file)
+    with pytest.raises(InputError) as caught:
+        ClickData.load(folder)
+    assert str(caught.value).startswith("Expected")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_sides_are_compared_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("drgcn.recommend.clicks.graph._CHUNK", 2)
+    monkeypatch.setattr("drgcn.sampling.graph._CHUNK", 2)
+    test_written_and_read(tmp_path, True)
+    path = tmp_path / "set" / "by_item" / "col.npy"
+    np.save(path, np.array([1, 0, 2, 3, 0], dtype=np.int32))
+    with pytest.raises(InputError, match="same clicks by user and by item"):
+        ClickData.load(tmp_path / "set")

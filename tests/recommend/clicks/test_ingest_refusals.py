@@ -1,6 +1,7 @@
 """Tables that cannot be used: one sentence each, and nothing is left behind."""
 
 import builtins
+import gzip
 import math
 
 import pyarrow as pa
@@ -166,3 +167,32 @@ def test_duckdb_is_named_if_it_is_not_there(tmp_path, monkeypatch):
     path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
     monkeypatch.setattr(builtins, "__import__", without)
     refused(tmp_path, r"pip install '\.\[recommend\]'", path)
+
+
+def test_a_damaged_gzip(tmp_path):
+    path = write_csv(tmp_path / "c.csv", NAMES, GOOD * 50)
+    whole = gzip.compress(path.read_bytes())
+    for damaged in (
+        whole[:2],
+        whole[:12],
+        whole[:-1],
+        whole[:10] + b"\xff" * 50,
+        whole[:-8] + bytes(4) + whole[-4:],  # the checksum
+        whole + b"more",
+        b"user,item,time\n",
+    ):
+        packed = tmp_path / "c.csv.gz"
+        packed.write_bytes(damaged)
+        refused(tmp_path, "Expected a whole gzip file of UTF-8 text", packed)
+
+
+def test_a_header_without_an_end(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("user,item,time" + "x" * 200_000)
+    refused(tmp_path, "Expected a line of column names", path)
+
+
+def test_ids_that_are_bytes_or_lists(tmp_path):
+    for user in (b"\xff", [1], {"a": 1}):
+        path = write_parquet(tmp_path / "c.parquet", NAMES, [(user, 1, START)])
+        refused(tmp_path, "whole numbers or text in 'user'", path)

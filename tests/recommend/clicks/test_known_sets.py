@@ -212,3 +212,28 @@ def test_files_that_are_not_there(tmp_path):
     folder = write_folder(tmp_path / "set", train="0 1\n")
     with pytest.raises(InputError, match=r"Expected a file .*test\.txt; No such file"):
         read_text_folder(folder)
+
+
+def test_ids_are_no_sizes(tmp_path):
+    largest = 10**18 - 1
+    folder = write_folder(
+        tmp_path / "set", train=f"0 1\n3000000000 1\n{largest}\n", test=f"0 {largest}\n"
+    )
+    data = read_text_folder(folder, keep_unseen=True)
+    assert clicks_of(data.graph) == {(0, 0): 0, (0, 1): 2, (1, 0): 0}
+    assert data.user_ids.to_pylist() == [0, 3_000_000_000, largest]
+    assert data.item_ids.to_pylist() == [1, largest]
+    again = ClickData.load(data.save(tmp_path / "saved"))
+    assert again.item_ids.to_pylist() == [1, largest]
+    write_folder(folder, test=f"3000000000 1 {largest}\n")
+    with pytest.raises(InputError, match="first is of user 3000000000 on item 1"):
+        read_text_folder(folder, keep_unseen=True)
+
+
+def test_gaps_in_published_files_are_refused(tmp_path):
+    folder = tmp_path / "recommend" / "movielens-1m"
+    small_movielens_1m(folder)
+    with (folder / "train.txt").open("a") as file:
+        file.write("\n3000000000 1\n")
+    with pytest.raises(InputError, match="without gaps"):
+        load_clicks("movielens-1m", tmp_path)

@@ -1,3 +1,5 @@
+import hashlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -142,3 +144,18 @@ def test_bad_input(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     with pytest.raises(InputError, match=r"'\.\[recommend\]'"):
         FaissIndex.build(items)
+
+
+def test_files_that_faiss_cannot_read(tmp_path):
+    index = FaissIndex.build(torch.randn(100, 4), "hnsw")
+    path = tmp_path / "index"
+    facts = write_index(index, path)
+    for effort in ("many", 0, 2**40, None, True):
+        with pytest.raises(InputError, match="Expected an effort of at least one"):
+            read_index(path, facts | {"effort": effort})
+    for content in (b"", b"what", path.read_bytes()[:-50]):
+        path.write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        with pytest.raises(InputError, match="Expected an index of faiss") as caught:
+            read_index(path, facts | {"sha256": digest})
+        assert "\n" not in str(caught.value)

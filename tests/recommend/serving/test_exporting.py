@@ -273,3 +273,41 @@ def test_the_hash_knows_weights_and_settings():
     ]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *({name: value} for name in ("users", "files", "metric", "dim") for value in (None, [1])),
+        {"users": {}},
+        {"items": {"count": "400"}},
+        {"seen": "yes"},
+        {"index": 3},
+        {"model": {}},
+        {"data": {"content_hash": None}},
+    ],
+)
+def test_a_manifest_with_wrong_types(copied, facts):
+    change(copied, **facts)
+    with pytest.raises(InputError, match=f"Expected {next(iter(facts))}"):
+        ExportFolder(copied)
+
+
+def test_texts_nested_too_deep(copied, shop, tmp_path):
+    deep = '{"format": ' + "[" * 100_000
+    (copied / "manifest.json").write_text(deep)
+    with pytest.raises(InputError, match="of that form"):
+        ExportFolder(copied)
+    run = shutil.copytree(shop / "run", tmp_path / "run")
+    settings = json.loads((run / "settings.json").read_text())
+    for text in (
+        deep,
+        "[]",
+        json.dumps(settings | {"training": 3}),
+        json.dumps(settings | {"model": settings["model"] | {"hidden_channels": 1e400}}),
+        json.dumps(settings | {"model": settings["model"] | {"users": None}}),
+    ):
+        (run / "settings.json").write_text(text)
+        with pytest.raises(InputError, match="wrote to the end") as caught:
+            LoadedRun.open(run)
+        assert "\n" not in str(caught.value)

@@ -1,6 +1,10 @@
 """The endpoint, asked in process."""
 
 import asyncio
+import contextlib
+import os
+import socket
+import threading
 import warnings
 
 import pytest
@@ -148,7 +152,7 @@ def test_reading_stops_at_a_body_too_large():
     async def send(message):
         sent.append(message)
 
-    app = MeteredApp(read_all, RequestMeter(["/recommend"]), 1000)
+    app = MeteredApp(read_all, RequestMeter(["/recommend"]), HttpLimits(body=1000))
     asyncio.run(app({"type": "http", "path": "/recommend"}, receive, send))
     assert len(read) == 2
     assert sent[0]["status"] == 413
@@ -208,4 +212,159 @@ def test_a_model_without_attributes_says_so(shop, tmp_path):
     assert "clicks alone" in answer.json()["detail"]
     answer = ask(client, users=["u01"], exclude_seen=True)
     assert (answer.status_code, "--no-seen" in answer.json()["detail"]) == (422, True)
+    assert ask(client, users=["u01"]).status_code == 200
+
+
+def test_files_may_change_under_a_server(copied):
+    client = client_of(copied)
+    body = {"users": ["u07", "u12"], "n": 20, "exclude_seen": True}
+    before = ask(client, **body).json()
+    for name in ("rowptr", "col"):
+        path = copied / "seen" / f"{name}.npy"
+        with path.open("r+b") as file:  # in place, as who has mapped it would see it
+            file.seek(128)
+            file.write(bytes(path.stat().st_size - 128))
+    assert ask(client, **body).json() == before
+    for path in copied.rglob("*.*"):
+        os.truncate(path, 10)
+    assert ask(client, **body).json() == before
+    assert ask(client, attributes=[{"a": 1.5}], exact=True).status_code == 200
+
+
+def test_more_requests_at_once_than_allowed():
+    from drgcn.recommend.serving.http import MeteredApp, RequestMeter
+
+    answers = []
+
+    async def run():
+        gate = asyncio.Event()
+
+        async def slow(scope, receive, send):
+            if scope["path"] == "/recommend":
+                await gate.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        async def send(message):
+            if "status" in message:
+                answers.append((message["status"], dict(message["headers"])))
+
+        meter = RequestMeter(["/recommend"])
+        app = MeteredApp(slow, meter, HttpLimits(requests=2))
+        running = [
+            asyncio.create_task(app({"type": "http", "path": path}, None, send))
+            for path in ("/recommend", "/recommend", "/recommend", "/healthz")
+        ]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [status for status, _ in answers] == [503, 200]  # the third, and the health
+        gate.set()
+        await asyncio.gather(*running)
+        await app({"type": "http", "path": "/recommend"}, None, send)
+        return meter.text()
+
+    text = asyncio.run(run())
+    assert answers[0][1][b"retry-after"] == b"1"
+    assert [status for status, _ in answers[2:]] == [200] * 3
+    assert 'drgcn_requests_total{path="/recommend",status="503"} 1' in text
+
+
+def test_connections_are_few_and_do_not_wait_for_ever():
+    uvicorn = pytest.importorskip("uvicorn")
+    from drgcn.recommend.serving.http import LimitedConnection
+    from drgcn.recommend.serving.server import _listen
+
+    async def app(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here"})
+
+    async def asked(line, request=b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"):
+        line[1].write(request)
+        return await line[0].readuntil(b"\r\n\r\n")
+
+    async def run():
+        state = uvicorn.server.ServerState()
+        config = uvicorn.Config(app, log_level="error", ws="none", lifespan="off")
+        limits = HttpLimits(connections=2, seconds=0.3)
+
+        def connection():
+            return LimitedConnection(
+                limits=limits, config=config, server_state=state, app_state={}
+            )
+
+        listening = _listen("127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(connection, sock=listening)
+        address = listening.getsockname()
+        silent = await asyncio.open_connection(*address)
+        half = await asyncio.open_connection(*address)
+        half[1].write(b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nabc")
+        third = await asyncio.open_connection(*address)
+        answer = await asked(third)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1" in answer
+        for line in (silent, half, third):  # each is closed, without waiting for its client
+            with contextlib.suppress(ConnectionResetError):
+                await asyncio.wait_for(line[0].read(), 5)
+        assert not state.connections
+        again = await asyncio.open_connection(*address)
+        for _ in range(2):
+            assert (await asked(again)).startswith(b"HTTP/1.1 200")
+            await again[0].readuntil(b"0\r\n\r\n")
+            await asyncio.sleep(0.2)  # each answer starts the time anew
+        for line in (silent, half, third, again):
+            line[1].close()
+        server.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_answers_are_not_held_back():
+    from drgcn.recommend.serving.server import _listen
+
+    with _listen("127.0.0.1", 0) as listening:
+        listening.listen()
+        with socket.create_connection(listening.getsockname()):
+            line, _ = listening.accept()
+            with line:
+                assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_deep_texts_are_refused(client):
+    for depth in (*range(900, 1000, 20), 5000, 100_000):
+        for text in ('{"users": %s}', '{"attributes": [{"a": %s}]}', "%s"):
+            body = text % ("[" * depth + "]" * depth)
+            answer = client.post(
+                "/recommend", content=body, headers={"content-type": "application/json"}
+            )
+            assert answer.status_code in (400, 422), (depth, text)
+
+
+def test_who_would_wait_for_long_is_told(shop, monkeypatch):
+    from drgcn.recommend.serving import http
+
+    monkeypatch.setattr(http, "_WORKING", 1)
+    monkeypatch.setattr(http, "_PATIENCE", 0.02)
+    client, found, hold = client_of(shop / "export"), [], threading.Event()
+    plain = Recommender.for_users
+
+    def slow(*args, **options):
+        assert hold.wait(10)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(Recommender, "for_users", slow)
+
+    def one():
+        found.append(ask(client, users=["u01"]))
+        hold.set()  # one was refused: now the other goes on
+
+    both = [threading.Thread(target=one) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert [answer.status_code for answer in found] == [503, 200]
+    assert found[0].headers["retry-after"] == "1"
     assert ask(client, users=["u01"]).status_code == 200

@@ -2,10 +2,11 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from drgcn.errors import InputError
-from drgcn.recommend.serving.ids import IdLookup
+from drgcn.recommend.serving.ids import IdLookup, read_ids
 
 
 def literal(ids, wanted):
@@ -49,3 +50,17 @@ def test_ids_that_cannot_be_ids():
     with pytest.raises(InputError, match="1 of 2 have none"):
         lookup.rows(pa.array([1, None]))
     assert IdLookup(pa.array([], pa.int64())).rows([1]).tolist() == [-1]
+
+
+def test_files_of_ids_that_are_no_text(tmp_path):
+    path = tmp_path / "ids.csv"
+    for content in (b"us\xffer,other\n1,2\n", b"user,other\n\xff,2\n"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="Expected a whole table of ids"):
+            read_ids(path)
+    ends = pa.py_buffer(np.arange(3, dtype=np.int32))
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"\xffa")])
+    path = tmp_path / "ids.parquet"
+    pa.parquet.write_table(pa.table({"user": texts}), path)
+    with pytest.raises(InputError, match="Expected a whole table of ids"):
+        read_ids(path)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.sampling.graph import load_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +44,18 @@ class AttributeTable:
 
     @classmethod
     def load(cls, folder: Path | str, mmap: bool = True) -> AttributeTable:
-        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
+        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once.
+
+        Raises:
+            InputError: If a file is missing or damaged, or a code stands for no value.
+        """
         folder = Path(folder)
         try:
             facts = json.loads((folder / "table.json").read_text(encoding="utf-8"))
             numeric, categories = (
-                torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c" if mmap else None))
-                for name in ("numeric", "categories")
+                load_tensor(folder / f"{name}.npy", mmap) for name in ("numeric", "categories")
             )
-            return cls(
+            table = cls(
                 numeric,
                 categories,
                 tuple(map(str, facts["numeric_names"])),
@@ -59,10 +63,16 @@ class AttributeTable:
                 tuple(map(int, facts["category_sizes"])),
                 _read_values(folder, len(facts["category_names"])),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except InputError:
+            raise
+        except (
+            OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
             raise InputError(
                 f"Expected a folder that AttributeTable.save wrote; found {folder} ({error})."
             ) from None
+        _check_codes(table, folder)
+        return table
 
     def save(self, folder: Path | str) -> None:
         """Writes ``numeric.npy``, ``categories.npy``, ``table.json`` and ``values.parquet``."""
@@ -118,6 +128,41 @@ def _check(table: AttributeTable) -> None:
         )
 
 
+def _check_codes(table: AttributeTable, folder: Path) -> None:
+    """Refuse codes that an embedding has no row for."""
+    if not table.categories.numel():
+        return
+    least, most = table.categories.aminmax(dim=0)
+    columns = zip(table.category_names, table.category_sizes, least, most, strict=True)
+    for name, size, low, high in columns:
+        if int(low) < -1 or int(high) >= size:
+            raise InputError(
+                f"Expected codes from -1 to {size - 1} for {name!r} in {folder}; found {int(low)} "
+                f"to {int(high)}. The folder is damaged: make it again."
+            )
+
+
+def read_columns(path: Path, names: Sequence[str]) -> list[Any]:
+    """Columns of a parquet file, each as one array whose every text is UTF-8.
+
+    Raises:
+        InputError: If the file is missing or damaged, has no such column, or gaps in one.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, columns=list(names))
+        table.validate(full=True)
+        columns = [table[name].combine_chunks() for name in names]
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InputError(f"Expected a whole table in {path}; {reason}. Make it again.") from None
+    if empty := sum(column.null_count for column in columns):
+        raise InputError(f"Expected a value in every row of {path}; {empty:,} have none.")
+    return columns
+
+
 def write_values(values: tuple[Any, ...], folder: Path) -> None:
     """Writes the values behind the codes of each column of categories."""
     import pyarrow as pa
@@ -131,13 +176,15 @@ def write_values(values: tuple[Any, ...], folder: Path) -> None:
 
 
 def _read_values(folder: Path, columns: int) -> tuple[Any, ...]:
-    from pyarrow import parquet
+    import pyarrow as pa
 
-    if not (folder / "values.parquet").exists():
+    path = folder / "values.parquet"
+    if not path.exists():
         return ()
-    table = parquet.read_table(folder / "values.parquet")
-    ends = np.searchsorted(table["column"].to_numpy(), np.arange(columns + 1))
-    texts = table["value"].combine_chunks()
+    column, texts = read_columns(path, ("column", "value"))
+    if not pa.types.is_integer(column.type) or not pa.types.is_large_string(texts.type):
+        raise InputError(f"Expected numbers of columns and texts in {path}; found others.")
+    ends = np.searchsorted(column.to_numpy(), np.arange(columns + 1))
     return tuple(texts.slice(begin, end - begin) for begin, end in pairwise(ends))
 
 

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from drgcn._io import whole_folder
+from drgcn.data.readers import read_json
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.attributes import AttributeTable
+from drgcn.recommend.clicks.attributes import AttributeTable, read_columns
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.sampling.graph import CSRGraph
 
@@ -71,9 +72,14 @@ class ClickData:
     def load(cls, folder: str | PathLike[str], mmap: bool = True) -> ClickData:
         """The set that :meth:`save` wrote.
 
+        Everything is read once: ranges are checked, both sides and the content hash compared.
+
         Args:
             folder: Its folder.
             mmap: Map arrays into memory and read them as needed. (default: yes)
+
+        Raises:
+            InputError: If it is no such folder, or not as it was written.
         """
         folder = Path(folder)
         facts = read_manifest(folder)
@@ -87,6 +93,18 @@ class ClickData:
                 f"Expected {expected} users, items and clicks in {folder}, as its {MANIFEST} "
                 f"says; found {found}. Files of different sets are mixed: make it again."
             )
+        if hash_content(data) != data.known_hash:
+            raise InputError(
+                f"Expected {folder} with the content hash of its {MANIFEST}; found other clicks, "
+                f"days, attributes or ids. A file is damaged or of another set: make it again."
+            )
+        if data.parts and data.graph.num_clicks:
+            first, last = data.graph.day_range
+            if first < 0 or last >= len(data.parts):
+                raise InputError(
+                    f"Expected days 0 to {len(data.parts) - 1} in {folder}, one for each part; "
+                    f"found {first} to {last}. Make it again."
+                )
         return data
 
     @classmethod
@@ -162,7 +180,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(f"Expected a folder of clicks; {folder} is not there or is a file.")
     try:
-        facts = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        facts = read_json(folder / MANIFEST)
     except (OSError, ValueError):
         facts = None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
@@ -175,9 +193,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"Expected version {VERSION} of the folder's form; {folder} has version "
             f"{facts.get('version')}. Read it with the drgcn that wrote it, or make it again."
         )
-    keys = ("name", "users", "items", "clicks", "parts", "content_hash")
-    if missing := [key for key in keys if key not in facts]:
-        raise InputError(f"Expected {', '.join(missing)} in {folder / MANIFEST}; make it again.")
+    kinds = {"name": str, "users": int, "items": int, "clicks": int, "parts": list}
+    kinds |= {"content_hash": str}
+    wrong = [key for key, kind in kinds.items() if type(facts.get(key)) is not kind]
+    if wrong or not all(isinstance(part, str) for part in facts["parts"]):
+        raise InputError(
+            f"Expected {', '.join(wrong or ['names in parts'])} in {folder / MANIFEST}; found "
+            f"none, or of another type. Make it again."
+        )
     return facts
 
 
@@ -190,14 +213,16 @@ def _write_ids(ids: Any, path: Path) -> None:
 
 def _read_ids(path: Path) -> Any | None:
     import pyarrow as pa
-    from pyarrow import parquet
 
     if not path.exists():
         return None
-    try:
-        return parquet.read_table(path, columns=["id"])["id"].combine_chunks()
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
-        raise InputError(f"Expected a whole table of ids in {path}; {error}.") from None
+    (ids,) = read_columns(path, ["id"])
+    is_kind = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+    if not any(is_one(ids.type) for is_one in is_kind):
+        raise InputError(
+            f"Expected ids that are whole numbers or text in {path}; found {ids.type}."
+        )
+    return ids
 
 
 def hash_content(data: ClickData) -> str:

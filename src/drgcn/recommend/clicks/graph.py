@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,10 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.sampling.graph import CSRGraph
+from drgcn.sampling.graph import CSRGraph, load_tensor
+from drgcn.streams import mix
+
+_CHUNK = 1 << 17  # clicks looked at together: they fit a cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,17 +84,22 @@ class ClickGraph:
 
     @classmethod
     def load(cls, folder: Path | str, mmap: bool = True) -> ClickGraph:
-        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once."""
+        """Load what :meth:`save` wrote: mapped and read as needed, or read into memory at once.
+
+        All clicks are looked at once, in pieces.
+
+        Raises:
+            InputError: If a file is damaged, or the two sides do not hold the same clicks.
+        """
         folder = Path(folder)
-        by_user, by_item = (_open(folder / side, mmap) for side in ("by_user", "by_item"))
-        days = None
-        try:
-            if (folder / "days.npy").exists():
-                stored = np.load(folder / "days.npy", mmap_mode="c" if mmap else None)
-                days = torch.from_numpy(stored)
-        except (OSError, ValueError) as error:
-            raise InputError(f"Expected {folder / 'days.npy'} whole; {error}.") from None
-        return cls(by_user, by_item, days)
+        by_user, by_item = (CSRGraph.open(folder / side, mmap) for side in ("by_user", "by_item"))
+        path = folder / "days.npy"
+        days = load_tensor(path, mmap) if path.exists() else None
+        if days is not None and days.dtype != torch.int16:
+            raise InputError(f"Expected days of 16 bits in {path}; found {days.dtype}.")
+        graph = cls(by_user, by_item, days)
+        _check_sides(graph, folder)
+        return graph
 
     def save(self, folder: Path | str) -> None:
         """Writes ``by_user/``, ``by_item/`` and ``days.npy``, all plain arrays."""
@@ -152,11 +161,42 @@ class ClickGraph:
         return ClickGraph(by_user, transposed(by_user), self._known_days()[kept])
 
 
-def _open(folder: Path, mmap: bool) -> CSRGraph:
-    graph = CSRGraph.open(folder)
-    if mmap:
-        return graph
-    return CSRGraph(graph.rowptr.clone(), graph.col.clone(), graph.num_cols)
+def _check_sides(graph: ClickGraph, folder: Path) -> None:
+    """Refuse rows that are not ascending, and sides with different clicks."""
+    users, items = graph.num_users, graph.num_items
+    if users * items >= 2**63:
+        raise InputError(f"Expected fewer than 2**63 pairs in {folder}; found {users} x {items}.")
+    sums = []
+    for name, side in (("by_user", graph.by_user), ("by_item", graph.by_item)):
+        total, last = 0, -1
+        for row, col in _entries(side):
+            place = row * side.num_cols + col
+            if int(place[0]) <= last or bool((place[1:] <= place[:-1]).any()):
+                raise InputError(
+                    f"Expected each row of {folder / name} in ascending order; found others. The "
+                    f"folder is damaged: make it again."
+                )
+            last = int(place[-1])
+            pair = place if name == "by_user" else col * items + row
+            total += int(mix(pair).sum())
+        sums.append(total % 2**64)  # the same in any order of clicks
+    if sums[0] != sums[1]:
+        raise InputError(
+            f"Expected the same clicks by user and by item in {folder}; found others. The folder "
+            f"is damaged: make it again."
+        )
+
+
+def _entries(side: CSRGraph) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield row and column of the entries in pieces, so that memory stays small."""
+    for begin in range(0, side.num_entries, _CHUNK):
+        col = side.col[begin : begin + _CHUNK].long()
+        end = begin + col.numel()
+        bounds = side.rowptr.new_tensor([begin, end])
+        first = int(torch.searchsorted(side.rowptr, bounds[:1], right=True)) - 1
+        last = int(torch.searchsorted(side.rowptr, bounds[1:]))
+        counts = side.rowptr[first : last + 1].clamp(begin, end).diff()
+        yield torch.arange(first, last).repeat_interleave(counts, output_size=end - begin), col
 
 
 def _once(key: Tensor, days: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -31,6 +31,7 @@ _UNITS: Final = {
 _EPOCH: Final = date(1970, 1, 1)
 _NUMBERS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_BROKEN)
 _TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
+_IDS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_TEXTS)
 _ROWS_AT_ONCE = 2**18
 
 
@@ -113,7 +114,7 @@ class IdMap:
 
 def _checked_kind(session: DuckDBSession, table: SourceTable, column: str) -> str:
     kind = table.columns[column]
-    if kind.startswith(_BROKEN):
+    if not kind.startswith(_IDS) or kind.endswith("]"):
         raise InputError(
             f"Expected ids that are whole numbers or text in {column!r} of {table.source}; found "
             f"{kind}. Cast the column (ids with gaps are often stored so by mistake)."

@@ -7,13 +7,14 @@ import gzip
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from drgcn._io import DISK_FULL
 from drgcn.errors import InputError, how_to_install
@@ -22,6 +23,8 @@ TIME_UNITS: Final = ("auto", "day", "second", "millisecond", "microsecond", "nan
 _SHARE = 0.5
 _BATCH = 2**20
 _DELIMITERS = ",\t;|"
+_LONGEST_HEADER = 1 << 16  # bytes; the csv module takes fields of twice that
+_PIECE = 1 << 20
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -273,24 +276,28 @@ def _kind(path: Path) -> str | None:
 
 def _header(path: Path) -> tuple[list[str], str]:
     """The names of the columns, and what stands between them."""
+    packed = path.suffix.lower() == ".gz"
     try:
-        with _opened(path) as file:
-            line = file.readline().removeprefix("\ufeff")
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"Expected UTF-8 text in {path}; {error}.") from None
+        with gzip.open(path) if packed else path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+            # DuckDB does not compare the checksum at the end, which only a whole read reaches.
+            while packed and file.read(_PIECE):
+                pass
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        what = "a whole gzip file of UTF-8 text" if packed else "UTF-8 text"
+        raise InputError(f"Expected {what} in {path}; {error}. Write it again.") from None
     if not line.strip():
         raise InputError(f"Expected a line of column names in {path}; it is empty.")
+    if len(line) >= _LONGEST_HEADER:
+        raise InputError(
+            f"Expected a line of column names in {path}; found none in {_LONGEST_HEADER} bytes."
+        )
+    line = re.split(r"[\r\n]", line)[0]
     delimiter = max(_DELIMITERS, key=line.count)
     names = next(csv.reader([line], delimiter=delimiter))
     if len({name.lower() for name in names}) < len(names):
         raise InputError(f"Expected different column names in {path}; found {', '.join(names)}.")
     return names, delimiter
-
-
-def _opened(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
 
 
 def _check_parquet(files: Sequence[Path]) -> None:

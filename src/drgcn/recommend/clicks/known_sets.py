@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +119,7 @@ def read_text_folder(
 
     Day 0 holds the clicks of train, day 1 those of valid and day 2 those of test, so that
     ``ClickSplit.official(data)`` finds test from train and valid together, as LightGCN does.
-    Users and items are numbered as in the files.
+    Users and items are numbered by ascending id; ids without gaps are these numbers already.
 
     Args:
         folder: Where the files lie.
@@ -142,20 +142,38 @@ def read_text_folder(
         _refuse_unseen(pieces["test"][1], seen, folder / files["test"])
     lengths = [len(users) for users, _, _ in pieces.values()]
     days = np.repeat([PARTS.index(part) for part in pieces], lengths)
+    user_ids = np.unique(np.concatenate([lines for _, _, lines in pieces.values()]))
+    item_ids = np.unique(items)
+    users, items = np.searchsorted(user_ids, users), np.searchsorted(item_ids, items)
     graph = ClickGraph.from_pairs(
         torch.from_numpy(users),
         torch.from_numpy(items),
-        1 + max(last for _, _, last in pieces.values()),
-        1 + int(items.max()),
+        len(user_ids),
+        len(item_ids),
         torch.from_numpy(days),
     )
     if graph.num_clicks < len(users):
-        _refuse_repeated(pieces, folder)
-    return ClickData(graph, name=name or folder.resolve().name, parts=PARTS)
+        _refuse_repeated(users * len(item_ids) + items, days, (user_ids, item_ids), folder)
+    return ClickData(
+        graph,
+        user_ids=_ids_with_gaps(user_ids),
+        item_ids=_ids_with_gaps(item_ids),
+        name=name or folder.resolve().name,
+        parts=PARTS,
+    )
 
 
-def read_lines(path: Path) -> tuple[_Ints, _Ints, int]:
-    """Users and items of each click in a file of lines, and the largest user of a line.
+def _ids_with_gaps(ids: _Ints) -> Any | None:
+    """The ids of rows, ascending, as a pyarrow array; ``None`` if they are 0, 1, 2, ..."""
+    if int(ids[-1]) == len(ids) - 1:
+        return None
+    import pyarrow as pa
+
+    return pa.array(ids)
+
+
+def read_lines(path: Path) -> tuple[_Ints, _Ints, _Ints]:
+    """Users and items of each click in a file of lines, and the user of each line.
 
     A line may hold a user alone. The text is turned into numbers as a whole.
     """
@@ -177,7 +195,7 @@ def read_lines(path: Path) -> tuple[_Ints, _Ints, int]:
     lines = np.cumsum(text == 10)[starts]
     first = np.concatenate([[True], lines[1:] != lines[:-1]])
     users = numbers[first][np.cumsum(first) - 1]
-    return users[~first], numbers[~first], int(numbers[first].max())
+    return users[~first], numbers[~first], numbers[first]
 
 
 def _refuse_other_signs(
@@ -206,18 +224,18 @@ def _refuse_unseen(test: _Ints, seen: _Ints, path: Path) -> None:
         )
 
 
-def _refuse_repeated(pieces: Mapping[str, tuple[_Ints, _Ints, int]], folder: Path) -> None:
+def _refuse_repeated(pairs: _Ints, days: _Ints, ids: tuple[_Ints, _Ints], folder: Path) -> None:
     """A pair twice in one part is one click; in two parts it would be seen and to be found."""
-    width = 1 + max(int(items.max(initial=0)) for _, items, _ in pieces.values())
     before = np.empty(0, dtype=np.int64)
-    for part, (users, items, _) in pieces.items():
-        keys = np.unique(users * width + items)
+    for day in np.unique(days):
+        keys = np.unique(pairs[days == day])
         both = np.intersect1d(before, keys, assume_unique=True)
         if len(both):
+            user, item = divmod(int(both[0]), len(ids[1]))
             raise InputError(
                 f"Expected each click in one part of {folder} alone; found {len(both):,} of "
-                f"{part} in a part before it, the first is of user {both[0] // width} on item "
-                f"{both[0] % width}. Take them out of one."
+                f"{PARTS[day]} in a part before it, the first is of user {ids[0][user]} on item "
+                f"{ids[1][item]}. Take them out of one."
             )
         before = np.union1d(before, keys)
 
@@ -291,6 +309,11 @@ def read_movielens_1m(folder: Path) -> ClickData:
     of its attributes are missing. Zip codes and titles are left out.
     """
     data = read_text_folder(folder, keep_unseen=True, name="movielens-1m")
+    if data.user_ids is not None or data.item_ids is not None:
+        raise InputError(
+            f"Expected users and items from 0 on without gaps in {folder}; found others. These "
+            f"are not the published files: fetch them again."
+        )
     users = _users(folder / "users.dat", data.graph.num_users)
     return replace(data, users=users, items=_items(folder, data.graph.num_items))
 

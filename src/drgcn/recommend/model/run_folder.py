@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from drgcn._io import write_whole
+from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
@@ -182,15 +182,17 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     if not folder.is_dir():
         raise InputError(f"Expected a run at {folder}; there is no such folder. Check the path.")
     try:
-        facts = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        facts = read_json(folder / SETTINGS)
         model = from_description(facts["model"])
         model.load_state_dict(load_file(folder / WEIGHTS))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        training = dict(facts["training"])
+    except Exception as error:  # a damaged description can raise nearly anything
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise InputError(
             f"Expected a folder that `drgcn recommend train` wrote to the end; found {folder} "
-            f"({error}). Run the training again: it goes on where it was."
+            f"({reason:.300}). Run the training again: it goes on where it was."
         ) from None
-    return model.eval(), facts
+    return model.eval(), facts | {"training": training}
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:

@@ -299,7 +299,14 @@ def read_index(path: Path | str, facts: Mapping[str, object]) -> FaissIndex:
             f"cut short or belongs to another export: export it again."
         )
     faiss = _faiss()
-    index = FaissIndex(faiss.read_index(str(path)), str(facts["kind"]), str(facts["metric"]))
+    try:
+        stored = faiss.read_index(str(path))
+    except RuntimeError as error:
+        raise InputError(
+            f"Expected an index of faiss in {path}; faiss says: {str(error).strip()[-200:]!r}. "
+            f"Export the index again."
+        ) from None
+    index = FaissIndex(stored, str(facts["kind"]), str(facts["metric"]))
     measure = faiss.METRIC_INNER_PRODUCT if index.metric == "ip" else faiss.METRIC_L2
     kind = {"flat": "IndexFlat", "ivf": "IndexIVFFlat", "hnsw": "IndexHNSWFlat"}.get(index.kind)
     found = _facts(index)
@@ -311,7 +318,10 @@ def read_index(path: Path | str, facts: Mapping[str, object]) -> FaissIndex:
             f"manifest belongs to another index: export it again."
         )
     if index.kind != "flat":
-        index.effort = int(str(facts["effort"]))
+        effort = facts["effort"]
+        if type(effort) is not int or not 1 <= effort < 2**31:
+            raise InputError(f"Expected an effort of at least one for {path}; found {effort!r}.")
+        index.effort = effort
     return index
 
 

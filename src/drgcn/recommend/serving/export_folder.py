@@ -6,16 +6,18 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
 from drgcn.recommend.model.embedding import embed_cold
@@ -24,12 +26,20 @@ from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
 from drgcn.recommend.serving.ids import IdLookup
 from drgcn.sampling import CSRGraph
+from drgcn.sampling.graph import load_tensor
 
 USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
 FORMAT: Final = "drgcn recommendations"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
+# Facts that are looked up inside a manifest's dictionaries, and their types.
+_USED: Final = (
+    ("users", "count", int),
+    ("items", "count", int),
+    ("model", "sha256", str),
+    ("data", "content_hash", str),
+)
 _GROUP = 1 << 14  # rows read together: a few megabytes
 _WRITTEN = 1 << 18  # rows handed over at a time
 
@@ -75,7 +85,7 @@ class ExportManifest:
     def read(cls, folder: Path) -> ExportManifest:
         """The manifest of a folder."""
         try:
-            facts = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            facts = read_json(folder / MANIFEST)
         except (OSError, ValueError):
             facts = None
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
@@ -88,12 +98,23 @@ class ExportManifest:
                 f"Expected version {VERSION} of an export; {folder} has {facts.get('version')}. "
                 f"Use the drgcn that wrote it, or export again."
             )
-        names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in facts]:
+        kinds = get_type_hints(cls)
+        wrong = [
+            name
+            for name, kind in kinds.items()
+            if name not in facts or not _is_kind(facts[name], kind)
+        ]
+        wrong += [
+            f"{name}.{key}"
+            for name, key, kind in _USED
+            if name not in wrong and not _is_kind(facts[name].get(key), kind)
+        ]
+        if wrong:
             raise InputError(
-                f"Expected {', '.join(missing)} in {folder / MANIFEST}; export again."
+                f"Expected {', '.join(wrong)} in {folder / MANIFEST}; found none, or of another "
+                f"type. Export again."
             )
-        return cls(**{name: facts[name] for name in names})
+        return cls(**{name: facts[name] for name in kinds})
 
     def write(self, folder: Path) -> None:
         """Writes the manifest: the last file of an export."""
@@ -114,13 +135,20 @@ class ExportManifest:
                 )
         return folder / name
 
-    def check_shape(self, folder: Path, name: str, found: tuple[int, int], count: int) -> None:
+    def check_shape(self, folder: Path, name: str, found: tuple[int, ...], count: int) -> None:
         """Refuses vectors that are not as many or as wide as the manifest says."""
         if found != (count, self.dim):
             raise InputError(
                 f"Expected {count} vectors of {self.dim} columns in {folder / name}, as its "
-                f"{MANIFEST} says; found {found[0]} of {found[1]}. Export again."
+                f"{MANIFEST} says; found the shape {list(found)}. Export again."
             )
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    """Return whether a value has an annotated type; content of containers is not looked at."""
+    if isinstance(kind, UnionType):
+        return any(_is_kind(value, one) for one in get_args(kind))
+    return type(value) is (get_origin(kind) or kind)
 
 
 def file_facts(path: Path) -> dict[str, Any]:
@@ -320,9 +348,9 @@ class ExportFolder:
     def items(self) -> Tensor:
         """Vectors of items, 32-bit floats."""
         path = self.manifest.check(self.folder, ITEM_ARRAY)
-        array = np.load(path)
-        self.manifest.check_shape(self.folder, ITEM_ARRAY, tuple(array.shape), self.num_items)
-        return torch.from_numpy(array).float()
+        vectors = load_tensor(path, mmap=False)
+        self.manifest.check_shape(self.folder, ITEM_ARRAY, tuple(vectors.shape), self.num_items)
+        return vectors.float()
 
     @cached_property
     def user_lookup(self) -> IdLookup:
@@ -352,13 +380,13 @@ class ExportFolder:
 
     @cached_property
     def seen(self) -> CSRGraph:
-        """Items that each user has clicked."""
+        """Items that each user has clicked; in memory, whatever becomes of the files."""
         if not self.manifest.seen:
             raise InputError(
                 f"Expected an export with clicks, to leave out what was seen; {self.folder} was "
                 f"written with --no-seen. Export again without it."
             )
-        graph = CSRGraph.open(self.manifest.check(self.folder, SEEN))
+        graph = CSRGraph.open(self.manifest.check(self.folder, SEEN), mmap=False)
         if (graph.num_rows, graph.num_cols) != (self.num_users, self.num_items):
             raise InputError(
                 f"Expected clicks of {self.num_users} users on {self.num_items} items in "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
 from collections import Counter
@@ -11,10 +13,11 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import torch
-from fastapi import Body, FastAPI, Request
+from fastapi import Body, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ranking import TopItems
@@ -30,6 +33,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _USUAL = 50  # items in a list, if a request does not say
+_LISTS = "/recommend"
+_WORKING = 4  # requests whose lists are made at once; others wait
+_PATIENCE = 10.0  # seconds that they wait
+_TOLD = 1.0  # seconds that a connection has to be told that it is one too many
+_BUSY = "Expected fewer requests at once; ask again in a second."
+_BUSY_ANSWER = (
+    f"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
+    f"content-type: text/plain\r\ncontent-length: {len(_BUSY)}\r\n\r\n{_BUSY}"
+).encode()
 
 
 class RecommendRequest(BaseModel):
@@ -150,11 +162,12 @@ class MeteredApp:
     Args:
         app: The application.
         meter: Where answers are counted.
-        most_bytes: The largest body that is read.
+        limits: The largest body that is read, and the most requests for lists at once.
     """
 
-    def __init__(self, app: App, meter: RequestMeter, most_bytes: int) -> None:
-        self.app, self.meter, self.most_bytes = app, meter, most_bytes
+    def __init__(self, app: App, meter: RequestMeter, limits: HttpLimits) -> None:
+        self.app, self.meter, self.limits = app, meter, limits
+        self.running = 0
 
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
@@ -163,19 +176,35 @@ class MeteredApp:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if scope["path"] != _LISTS:
+            await self._pass_on(scope, receive, send)
+        elif self.running >= self.limits.requests:
+            self.meter.count(_LISTS, 503, 0.0)
+            await _send_refusal(send, 503, _BUSY, (b"retry-after", b"1"))
+        else:
+            self.running += 1
+            try:
+                await self._pass_on(scope, receive, send)
+            finally:
+                self.running -= 1
+
+    async def _pass_on(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
         begin, status, read = time.perf_counter(), 0, 0
+        most_bytes = self.limits.body
 
         async def counting_receive() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self.most_bytes:
+            if read > most_bytes:
                 raise BodyTooLarge
             return message
 
         async def noting_send(message: Message) -> None:
             nonlocal status
-            if read > self.most_bytes and not status:
+            if read > most_bytes and not status:
                 return  # what the application makes of a body cut short is not the answer
             if message["type"] == "http.response.start":
                 status = int(message["status"])
@@ -184,19 +213,78 @@ class MeteredApp:
         try:
             with suppress(BodyTooLarge):
                 await self.app(scope, counting_receive, noting_send)
-            if read > self.most_bytes and not status:
+            if read > most_bytes and not status:
                 status = 413
-                await self._refuse(send)
+                words = f"Expected a body of at most {most_bytes} bytes; ask for fewer."
+                await _send_refusal(send, status, words)
         finally:
             self.meter.count(scope["path"], status or 500, time.perf_counter() - begin)
 
-    async def _refuse(self, send: Send) -> None:
-        words = (
-            f'{{"detail":"Expected a body of at most {self.most_bytes} bytes; ask for fewer."}}'
-        )
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": words.encode()})
+
+async def _send_refusal(
+    send: Send, status: int, words: str, *headers: tuple[bytes, bytes]
+) -> None:
+    """Answer without having read the body, and close."""
+    body = json.dumps({"detail": words}).encode()
+    usual = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": [*usual, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class LimitedConnection(H11Protocol):
+    """One connection: refused where there are too many, closed where it takes too long.
+
+    Args:
+        limits: The most connections, and the longest time.
+        options: Those of uvicorn.
+    """
+
+    def __init__(self, *, limits: HttpLimits, **options: Any) -> None:
+        super().__init__(**options)
+        self.limits = limits
+        self.one_too_many = False
+        self._clock: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        super().connection_made(transport)
+        count = len(self.connections)
+        self.one_too_many = count > self.limits.connections
+        if count > 2 * self.limits.connections:  # too many even to wait for what they ask
+            self._refuse()
+        self._start_clock(_TOLD if self.one_too_many else self.limits.seconds)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        if not self.one_too_many:
+            super().data_received(data)
+        elif not self.transport.is_closing():
+            self._refuse()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._start_clock(self.limits.seconds)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        if self._clock is not None:
+            self._clock.cancel()
+        super().connection_lost(exc)
+
+    def _refuse(self) -> None:
+        self.transport.write(_BUSY_ANSWER)
+        self.transport.close()
+
+    def _start_clock(self, seconds: float) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+        # Not closed: that would wait for a client who does not read.
+        self._clock = self.loop.call_later(seconds, self.transport.abort)
 
 
 def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI:
@@ -205,8 +293,9 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     recommender = Recommender(export)
     _read_all(export, recommender)
     app = FastAPI(title="drgcn recommend", version=version("drgcn"))
-    meter = RequestMeter(("/recommend", "/healthz", "/metrics"))
-    app.add_middleware(MeteredApp, meter=meter, most_bytes=limits.body)
+    meter = RequestMeter((_LISTS, "/healthz", "/metrics"))
+    app.add_middleware(MeteredApp, meter=meter, limits=limits)
+    working = threading.BoundedSemaphore(_WORKING)
 
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
@@ -216,10 +305,21 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
         return _refusal(_sentence(error))
 
-    @app.post("/recommend")
-    def recommend(asked: Annotated[RecommendRequest, Body()]) -> RecommendResponse:
+    @app.post(_LISTS, response_model=RecommendResponse)
+    def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
         """The best items of each user. Scores are inner products: higher is better."""
         n = _checked_n(asked, limits)
+        if not working.acquire(timeout=_PATIENCE):
+            raise HTTPException(503, _BUSY, {"retry-after": "1"})
+        try:
+            found = answer(asked, n)
+            meter.count_lists(len(found.recommendations))
+            # Written here, and not by FastAPI: of those that wait only the text is held.
+            return Response(found.model_dump_json(), media_type="application/json")
+        finally:
+            working.release()
+
+    def answer(asked: RecommendRequest, n: int) -> RecommendResponse:
         if asked.users is not None:
             rows, unknown = known_rows(export.user_lookup, asked.users, asked.skip_unknown)
             top = recommender.for_users(
@@ -231,11 +331,10 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
             vectors, unknown = export.cold_users.vectors(asked.attributes), 0
             top = recommender.for_vectors(vectors, n, exact=asked.exact)
             owners = [None] * len(vectors)
-        meter.count_lists(len(owners))
         return RecommendResponse(recommendations=_lists(export, owners, top), unknown=unknown)
 
     @app.get("/healthz")
-    def healthz() -> Health:
+    async def healthz() -> Health:
         """State of the endpoint, and sizes of the export it serves."""
         facts = export.manifest
         return Health(
@@ -247,7 +346,7 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
         )
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    def metrics() -> PlainTextResponse:
+    async def metrics() -> PlainTextResponse:
         """Counts and times in Prometheus' text form."""
         return PlainTextResponse(meter.text(), media_type="text/plain; version=0.0.4")
 

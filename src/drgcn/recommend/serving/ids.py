@@ -146,6 +146,7 @@ def read_ids(path: Path, column: str | None = None) -> Any:
             names = parquet.ParquetFile(path).schema_arrow.names
             column = _column(names, column, path)
             found = parquet.read_table(path, columns=[column])[column]
+            found.validate(full=True)
         elif path.suffix.lower() in (".csv", ".tsv"):
             parsing = csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
             with csv.open_csv(path, parse_options=parsing) as reader:
@@ -161,7 +162,9 @@ def read_ids(path: Path, column: str | None = None) -> Any:
             found = csv.read_csv(path, parse_options=parsing, convert_options=converting)[column]
         else:
             raise InputError(f"Expected ids in .parquet, .csv or .tsv; found {path.name}.")
-    except (pa.ArrowInvalid, OSError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition(". ")[0]
         raise InputError(
             f"Expected a whole table of ids in {path}; it is missing, cut off or damaged "

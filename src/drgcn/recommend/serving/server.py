@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
-from dataclasses import dataclass
+from asyncio import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
+from typing import cast
 
 from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.serving.export_folder import ExportFolder
@@ -16,17 +20,26 @@ _LAST_REQUESTS = 10  # seconds that running requests get at the end
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """Limits of one request.
+    """Limits of one request, and of all at once.
 
     Attributes:
         n: The longest list.
         batch: The most users.
         body: The most bytes.
+        requests: The most requests for lists at once; another is answered with 503, as is one
+            that would wait for long.
+        connections: The most connections; another is answered with 503 and closed. Where the
+            system allows few open files, a quarter of these.
+        seconds: The longest time from the connection, or the last answer on it, to the end of
+            the next answer; the connection is closed then.
     """
 
     n: int = 500
     batch: int = 256
     body: int = 1 << 20
+    requests: int = 64
+    connections: int = 4096
+    seconds: float = 30.0
 
 
 def serve(
@@ -41,17 +54,20 @@ def serve(
         folder: The export.
         host: Address to listen at.
         port: Port to listen at; 0 for any that is free.
-        limits: Limits of one request.
+        limits: Limits of one request, and of all at once.
     """
     try:
         import uvicorn
 
-        from drgcn.recommend.serving.http import build_app
+        from drgcn.recommend.serving.http import LimitedConnection, build_app
     except ImportError as error:
         raise InputError(
             f"Expected FastAPI and uvicorn to serve; found no {error.name}. "
             + how_to_install("serve")
         ) from None
+    limits = limits or HttpLimits()
+    files = _allow_files(limits)
+    limits = replace(limits, connections=min(limits.connections, files // 4))
     listening = _listen(host, port)
     with listening:
         app = build_app(ExportFolder(folder), limits)
@@ -59,7 +75,13 @@ def serve(
         number = listening.getsockname()[1]
         print(f"serving {folder} at http://{host}:{number} (POST /recommend)", flush=True)
         config = uvicorn.Config(
-            app, log_level="warning", timeout_graceful_shutdown=_LAST_REQUESTS, lifespan="off"
+            app,
+            http=cast("type[Protocol]", partial(LimitedConnection, limits=limits)),
+            ws="none",
+            lifespan="off",
+            log_level="error",
+            backlog=min(_WAITING, files // 16),  # so many are accepted in a turn of the loop
+            timeout_graceful_shutdown=_LAST_REQUESTS,
         )
         # uvicorn ends on these signals and then sends them on: by then all is done.
         before = {
@@ -72,10 +94,23 @@ def serve(
                 signal.signal(name, handler)
 
 
+def _allow_files(limits: HttpLimits) -> int:
+    """Raise the number of files that may be open to what connections need; return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * limits.connections
+    if 0 <= soft < wanted:
+        soft = wanted if hard < 0 else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft if soft >= 0 else wanted
+
+
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Connections inherit it. Without it, the second half of an answer waits until the first is
+    # acknowledged, which clients put off by 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listening.bind((host, port))
     except (OSError, OverflowError) as error:
