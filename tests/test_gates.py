@@ -1,5 +1,8 @@
 """The family of gates: those that start at one, and those measured on training data."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,15 +20,15 @@ from drgcn.gates import (
     ReweightingFromOne,
     VarianceGate,
     gate_factory,
-    is_measured,
     observe,
     training_view,
 )
 from drgcn.nn import GAT, GCN, MLP, MixHop
 from drgcn.studies.experiment import MEASURED_GATES
 from drgcn.training.result import load_fit
+from drgcn.training.task import seen_in_training
 
-MEASURED = tuple(name for name in GATES if is_measured(name))
+MEASURED = tuple(name for name in GATES if isinstance(GATES[name](-1), MeasuredGate))
 
 
 def graph(seed=0, nodes=60, width=12, classes=3):
@@ -251,12 +254,51 @@ def test_a_gate_of_ones_own_by_module_name_or_function():
         model = observe(GCN(12, 4, 3, reweight=gate), data)
         top = data.x.abs().amax(0)
         torch.testing.assert_close(model.inputs[0].gate.weights.argmax(), top.argmax())
-    model = insert_reweighting(pyg.GCN(12, 4, num_layers=2, out_channels=3), gate=Reach())
-    assert isinstance(model.convs[0].reweighting, Reach)
-    assert not hasattr(model.convs[1], "reweighting")
+        model = insert_reweighting(pyg.GCN(12, 12, num_layers=2, out_channels=3), gate=gate)
+        assert isinstance(model.convs[0].reweighting, Reach)
+        assert not hasattr(model.convs[1], "reweighting")
     with pytest.raises(InputError, match=r"which has from_mean\(mean\), for reweight"):
         GCN(12, 4, 3, reweight=torch.nn.ReLU())
 
 
+def test_a_gate_sees_the_graphs_that_training_sees():
+    data, device = one_split(graph()), torch.device("cpu")
+    inside = seen_in_training(data, None, "train", (None, None), device)
+    assert torch.equal(inside.x, data.x[data.train_mask])
+    data.graph = (torch.arange(60) >= 30).long()
+    data.train_mask &= data.graph == 0
+    first = data.graph == 0
+    inside = seen_in_training(data, None, None, (None, None), device)
+    assert torch.equal(inside.x, data.x[first])
+    assert torch.equal(inside.train_mask, data.train_mask[first])
+    assert torch.equal(inside.y >= 0, inside.train_mask)
+    with pytest.raises(InputError, match="pairs of nodes or graphs"):
+        seen_in_training((data, data, data), None, None, (None, None), device)
+
+
 def test_names_are_those_of_experiments():
     assert MEASURED == MEASURED_GATES
+
+
+def test_the_study_chooses_on_validation_and_averages_over_units():
+    study = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "gates_few_labels.py"))
+
+    def network(split, exponent, val, test):
+        return {"split": split, "exponent": exponent, "val": val, "test": test}
+
+    networks = [
+        *(network(0, 0.0, 0.5, 0.9), network(0, 0.0, 0.7, 0.7), network(0, 0.5, 0.6, 0.1)),
+        *(network(1, 0.0, float("nan"), 0.9), network(1, 0.5, 0.2, 0.3)),
+    ]
+    found = study["chosen_tests"]({"choices": {"exponent": [0.0, 0.5]}, "networks": networks})
+    assert found == pytest.approx([80, 30])
+    known = {
+        ("cora", 5, "a"): [80.0, 82.0],
+        ("cora", 5, "b"): [80.0, 80.0],
+        ("graphs/cora_ml.npz", 5, "a"): [70.0],
+        ("graphs/cora_ml.npz", 5, "b"): [73.0],
+        ("wine", 5, "a"): [90.0],
+        ("wine", 5, "b"): [85.0],
+        ("pubmed", 5, "a"): [1.0],
+    }
+    assert study["unit_gains"](known, 5, "a", "b") == pytest.approx([-1, 5])

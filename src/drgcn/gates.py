@@ -296,13 +296,6 @@ def gate_factory(gate: Any, **options: Any) -> Callable[[int], torch.nn.Module]:
     )
 
 
-def is_measured(gate: Any) -> bool:
-    """Return whether a gate, or the gate of a name, is measured on training data."""
-    if isinstance(gate, str) and gate in GATES:
-        gate = GATES[gate](-1)
-    return isinstance(gate, MeasuredGate)
-
-
 def measured_gates(model: torch.nn.Module) -> Iterator[tuple[str, MeasuredGate]]:
     """Yield the gates of a model that are measured on training data, by name."""
     for name, module in model.named_modules():

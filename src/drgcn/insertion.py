@@ -20,7 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn.module_dict import ModuleDict
 
 from drgcn.errors import InputError
-from drgcn.gates import gate_factory, is_measured
+from drgcn.gates import gate_factory, measured_gates
 from drgcn.reweighting import Gate, scale_columns
 
 log = logging.getLogger(__name__)
@@ -83,10 +83,10 @@ def insert_reweighting(
     model = _copy(model)
     places = {(id(place.host), place.layer): place for place in _places(model)}
     before = reweighting_blocks(model)
-    if layers is None and is_measured(gate):
-        layers = [next((place.name for place in places.values() if not place.obstacle), 0)]
     for place in _chosen(model, list(places.values()), layers):
         _attach(place, functools.partial(_make_gate, make, place.host))
+        if layers is None and any(measured_gates(place.host)):
+            break  # it speaks about features, which hidden layers do not see
     for name, block in reweighting_blocks(model).items():
         if name not in before:
             log.info("inserted %s: %r", name, block)
