@@ -10,7 +10,8 @@ from scipy.special import polygamma
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
-from drgcn import fit, insert_reweighting
+from drgcn import fit, insert_reweighting, load
+from drgcn.cli.options import ModelGate
 from drgcn.errors import InputError
 from drgcn.gates import (
     GATES,
@@ -24,7 +25,8 @@ from drgcn.gates import (
     training_view,
 )
 from drgcn.nn import GAT, GCN, MLP, MixHop
-from drgcn.studies.experiment import MEASURED_GATES
+from drgcn.studies.experiment import MEASURED_GATES, recipe, tunable, with_settings
+from drgcn.studies.run import build, pass_of, run, run_grid
 from drgcn.training.result import load_fit
 from drgcn.training.task import seen_in_training
 
@@ -276,8 +278,47 @@ def test_a_gate_sees_the_graphs_that_training_sees():
         seen_in_training((data, data, data), None, None, (None, None), device)
 
 
-def test_names_are_those_of_experiments():
+def test_names_are_those_of_experiments_and_the_command_line():
     assert MEASURED == MEASURED_GATES
+    assert {gate.value for gate in ModelGate} == {"none", *GATES}
+
+
+def test_exponents_of_experiments_are_lanes_with_records_of_their_own(tmp_path):
+    data = load("wine", normalize="standard")
+    usual = recipe("wine", "random", epochs=3, reweight="class-share")
+    rows = [with_settings(usual, {"exponent": value}) for value in (0.25, 0.75)]
+    assert pass_of(rows[0]) == pass_of(rows[1])
+    assert tunable(usual, GCN)["exponent"] is float
+    together = run_grid(rows, data, [0], tmp_path / "together")
+    for row, outcome in zip(rows, together, strict=True):
+        alone = run(row, data, [0], tmp_path / "alone")
+        assert outcome.seeds[0] == alone.seeds[0]
+        assert len(outcome.seeds[0].k) == 1  # the first layer has a gate, the second has none
+    assert together[0].seeds[0].s_deciles != together[1].seeds[0].s_deciles
+    with pytest.raises(InputError, match="exponent"):
+        build(recipe("wine", "random", reweight="dr", options={"exponent": 1.0}), data)
+    with pytest.raises(InputError, match="steps"):
+        build(recipe("wine", "random", reweight="variance", options={"steps": 1}), data)
+
+
+@pytest.mark.parametrize("gate", MEASURED)
+def test_sparse_features_have_the_same_weights_and_a_batch_one_row_a_graph(gate):
+    data = one_split(graph())
+    sparse = data.clone().update({"x": data.x.to_sparse()})
+    found = []
+    for one in (data, sparse):
+        torch.manual_seed(0)
+        found.append(observe(GATES[gate](12), one))
+    torch.testing.assert_close(found[0].weights, found[1].weights)
+    batch = (torch.arange(60) >= 25).long()
+    expected = data.x * found[0].weights
+    assert torch.equal(found[0](data.x, batch=batch), expected)
+    model = GCN(12, 4, 3, reweight=found[0]).eval()
+    plain = GCN(12, 4, 3).eval()
+    plain.load_state_dict(model.state_dict(), strict=False)
+    torch.testing.assert_close(
+        model(data.x, data.edge_index, batch), plain(expected, data.edge_index)
+    )
 
 
 def test_the_study_chooses_on_validation_and_averages_over_units():
