@@ -53,7 +53,7 @@ def graph(seed=0, nodes=60, width=12, classes=3):
         masks[f"{name}_mask"] = torch.tensor(np.stack(columns, 1))
     return Data(
         x=torch.tensor(x, dtype=torch.float32),
-        edge_index=torch.tensor(np.concatenate([edges, edges[::-1]], 1)),
+        edge_index=torch.tensor(edges),  # one way: who propagates to whom shows
         y=torch.tensor(y),
         **masks,
     )
