@@ -10,7 +10,13 @@ import torch
 ROOT = Path(__file__).parent.parent
 BLOCKS = {
     page: re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    for page in ("README.md", "docs/sampling.md", "docs/layers.md", "docs/tasks.md")
+    for page in (
+        "README.md",
+        "docs/sampling.md",
+        "docs/layers.md",
+        "docs/tasks.md",
+        "docs/gates.md",
+    )
 }
 
 
@@ -25,7 +31,8 @@ def shortened(code):
 def test_code_on_pages_runs(page, number):
     torch.manual_seed(0)
     # The first block of these pages has what the others use.
-    before = BLOCKS[page][:1] if page in ("docs/layers.md", "docs/training.md") and number else []
+    first = page in ("docs/layers.md", "docs/training.md", "docs/gates.md")
+    before = BLOCKS[page][:1] if first and number else []
     code = "\n".join([*before, BLOCKS[page][number]])
     exec(compile(shortened(code), f"{page} block {number}", "exec"), {})
 

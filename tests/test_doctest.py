@@ -13,7 +13,6 @@ MODULES = (
     "drgcn.nn.geniepath",
     "drgcn.nn.lgcn",
     "drgcn.nn.mixhop",
-    "drgcn.nn.mlp",
     "drgcn.stability.attainable",
     "drgcn.stability.measure",
     "drgcn.stability.moments",

@@ -10,7 +10,7 @@ import operator
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch_geometric.nn as pyg
@@ -20,7 +20,8 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn.module_dict import ModuleDict
 
 from drgcn.errors import InputError
-from drgcn.reweighting import Gate, gate_factory, scale_columns
+from drgcn.gates import gate_factory, measured_gates
+from drgcn.reweighting import Gate, scale_columns
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ _CALLS: dict[int, tuple[tuple[int, frozenset[int], Any, int | None], ...]] = {}
 def insert_reweighting(
     model: Module,
     *,
-    gate: Literal["dr", "static", "constant"] | Module | Callable[[int], Module] = "dr",
+    gate: str | Module | Callable[[int], Module] = "dr",
     layers: Layers = None,
     **options: Any,
 ) -> Module:
@@ -56,12 +57,14 @@ def insert_reweighting(
 
     Args:
         model (torch.nn.Module): The model, which stays as it is.
-        gate (str, torch.nn.Module or callable, optional): :obj:`"dr"`, the controls
-            :obj:`"static"` and :obj:`"constant"`, a module to copy to every place, or a function
-            that makes one for a width, -1 where that is unknown. (default: :obj:`"dr"`)
+        gate (str, torch.nn.Module or callable, optional): A name of :data:`drgcn.gates.GATES`, a
+            module to copy to every place, or a function that makes one for a width, -1 where that
+            is unknown. (default: :obj:`"dr"`)
         layers (list, optional): The convolutions that get a gate: their numbers in the order of
-            the model, or their names. (default: all)
-        **options: Passed on to :class:`~drgcn.DimensionalReweighting`.
+            the model, or their names. (default: all; the first for a gate that is measured on
+            features)
+        **options: Arguments of the gate of that name, such as ``hidden_channels`` of
+            :class:`~drgcn.DimensionalReweighting`.
 
     Example:
         >>> from torch_geometric.nn import GCN
@@ -82,6 +85,8 @@ def insert_reweighting(
     before = reweighting_blocks(model)
     for place in _chosen(model, list(places.values()), layers):
         _attach(place, functools.partial(_make_gate, make, place.host))
+        if layers is None and any(measured_gates(place.host)):
+            break  # it speaks about features, which hidden layers do not see
     for name, block in reweighting_blocks(model).items():
         if name not in before:
             log.info("inserted %s: %r", name, block)

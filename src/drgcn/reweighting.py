@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +13,6 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter
 
-from drgcn.errors import InputError
 from drgcn.kernels import being_recorded, triton_available, with_lanes
 
 if triton_available():
@@ -274,39 +270,6 @@ class ConstantGate(Gate):
     def from_mean(self, mean: Tensor) -> Tensor:
         """Return the gate, which does not depend on the mean."""
         return torch.full_like(mean, 0.5)
-
-
-GATES: dict[str, type[DimensionalReweighting] | type[StaticGate] | type[ConstantGate]] = {
-    "dr": DimensionalReweighting,
-    "static": StaticGate,
-    "constant": ConstantGate,
-}
-
-
-def gate_factory(gate: Any, **options: Any) -> Callable[[int], torch.nn.Module]:
-    """Return the function that makes a gate for a width.
-
-    Args:
-        gate (str, torch.nn.Module or callable): A name of :data:`GATES`, a module to copy, or
-            such a function.
-        **options: Passed on to :class:`DimensionalReweighting`.
-    """
-    if options and gate != "dr":
-        raise InputError(
-            f"Expected options ({', '.join(options)}) with gate='dr' alone; found gate={gate!r}. "
-            f"Give a function that makes the gate with its options."
-        )
-    if isinstance(gate, str) and gate in GATES:
-        return partial(GATES[gate], **options)
-    if isinstance(gate, torch.nn.Module):
-        return lambda _: copy.deepcopy(gate)
-    if callable(gate):
-        return gate
-    raise InputError(
-        f"Expected gate to be one of {', '.join(map(repr, GATES))}, a module, or a function from "
-        f"a width to a module; found {gate!r}. For another activation of the Dr block: "
-        f"gate=lambda width: DimensionalReweighting(width, gate={gate!r})."
-    )
 
 
 def fold(weight: Tensor, s: Tensor, dim: int = -1) -> Tensor:

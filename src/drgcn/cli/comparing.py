@@ -23,6 +23,7 @@ from torch_geometric.data import Data
 
 from drgcn.data.catalog import remark_of
 from drgcn.errors import InputError, UndefinedStability
+from drgcn.gates import Measurement, measured_gates
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
 from drgcn.stats import Summary
@@ -311,3 +312,18 @@ def _spread(data: Data) -> float | None:
 def _finite(value: float) -> float | None:
     """JSON knows neither NaN nor infinity."""
     return round(value, 6) if abs(value) < float("inf") else None
+
+
+def try_a_step(model: torch.nn.Module, num_features: int) -> None:
+    """Sample a graph of two nodes: samplers check their settings only when they are made.
+
+    Models that do not sample are left alone.
+    """
+    if not hasattr(model, "prepare_training"):
+        return
+    ones = torch.ones(num_features)
+    for _, gate in measured_gates(model):
+        gate.take(Measurement(ones, ones))
+    data = Data(x=ones.expand(2, -1), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    with torch.no_grad():
+        model.sampled(torch.arange(2), *model.prepare_training(data))  # type: ignore[operator]

@@ -41,6 +41,21 @@ class Gate(StrEnum):
     constant = "constant"
 
 
+class ModelGate(StrEnum):
+    """Gate at the Dr position of a model of nodes."""
+
+    dr = "dr"
+    none = "none"
+    dr_one = "dr-one"
+    dr_exp = "dr-exp"
+    class_share = "class-share"
+    shuffled_class_share = "shuffled-class-share"
+    variance = "variance"
+    shuffled_variance = "shuffled-variance"
+    static = "static"
+    constant = "constant"
+
+
 class NormName(StrEnum):
     """Normalisation at the Dr position."""
 
@@ -164,27 +179,12 @@ def check_kinds(make: type, settings: dict[str, Any]) -> None:
         str: ("a word", (str,)),
         tuple: ("a list", (list,)),
     }
-    arguments = inspect.signature(make).parameters
+    usual: dict[str, Any] = {"exponent": 0.5, "steps": 2}  # of measured gates
+    usual |= {name: a.default for name, a in inspect.signature(make).parameters.items()}
     for name, value in settings.items():
-        words, types = kinds.get(type(arguments[name].default), ("", (object,)))
+        words, types = kinds.get(type(usual[name]), ("", (object,)))
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise InputError(f"Expected {words} in --set {name}=...; found {value!r}.")
-
-
-def try_a_step(model: torch.nn.Module, num_features: int) -> None:
-    """Sample a graph of two nodes: samplers check their settings only when they are made.
-
-    Models that do not sample are left alone.
-    """
-    import torch
-    from torch_geometric.data import Data
-
-    if not hasattr(model, "prepare_training"):
-        return
-    pair = torch.tensor([[0, 1], [1, 0]])
-    data = Data(x=torch.ones(2, num_features), edge_index=pair)
-    with torch.no_grad():
-        model.sampled(torch.arange(2), *model.prepare_training(data))  # type: ignore[operator]
 
 
 def use_folder(path: Path, option: str = "--out") -> Path:

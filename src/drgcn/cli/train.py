@@ -15,8 +15,8 @@ from drgcn.cli.options import (
     Dataset,
     Device,
     FeatureFile,
-    Gate,
     Json,
+    ModelGate,
     Normalize,
     NormName,
     Offline,
@@ -26,7 +26,6 @@ from drgcn.cli.options import (
     Threads,
     check_kinds,
     read_settings,
-    try_a_step,
     use_device,
     use_folder,
     use_threads,
@@ -52,7 +51,13 @@ def train(
             "trains on samples: graphsage, fastgcn, asgcn."
         ),
     ] = "gcn",
-    reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
+    reweight: Annotated[
+        ModelGate,
+        typer.Option(
+            help="The gate in front of every layer; class-share and variance, which are measured "
+            "on the features, in front of the first alone."
+        ),
+    ] = ModelGate.dr,
     compare: Annotated[
         bool, typer.Option("--compare", help="Run no gate, Dr and both control gates.")
     ] = False,
@@ -152,7 +157,9 @@ def train(
     options = TrainOptions(
         model=model,
         metric=None if asked.metric == usual.metric else asked.metric,
-        gates=(Gate.none, Gate.dr, Gate.static, Gate.constant) if compare else (reweight,),
+        gates=(ModelGate.none, ModelGate.dr, ModelGate.static, ModelGate.constant)
+        if compare
+        else (reweight,),
         norm=norm,
         pre_activation=pre_activation,
         epochs=epochs,
@@ -188,7 +195,7 @@ class TrainOptions:
 
     model: str
     metric: str | None
-    gates: tuple[Gate, ...]
+    gates: tuple[ModelGate, ...]
     norm: NormName
     pre_activation: bool
     epochs: int | None
@@ -237,7 +244,7 @@ class TrainOptions:
             )
         usual = replace(usual, options=usual.options | self.settings)
         return [
-            replace(usual, reweight=None if gate is Gate.none else gate.value)
+            replace(usual, reweight=None if gate is ModelGate.none else gate.value)
             for gate in self.gates
         ]
 
@@ -308,6 +315,7 @@ def _try(
     Returns:
         The class of the models.
     """
+    from drgcn.cli.comparing import try_a_step
     from drgcn.studies.run import build, pass_of
 
     model = build(experiments[0], data)

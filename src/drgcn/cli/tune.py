@@ -21,14 +21,13 @@ from drgcn.cli.options import (
     Dataset,
     Device,
     FeatureFile,
-    Gate,
     Json,
+    ModelGate,
     Normalize,
     NormName,
     Offline,
     Split,
     Threads,
-    try_a_step,
     use_device,
     use_folder,
     use_threads,
@@ -55,7 +54,13 @@ class Strategy(StrEnum):
 def tune(
     dataset: Dataset,
     model: Annotated[str, typer.Option(help="The model, see `drgcn train --help`.")] = "gcn",
-    reweight: Annotated[Gate, typer.Option(help="The gate in front of every layer.")] = Gate.dr,
+    reweight: Annotated[
+        ModelGate,
+        typer.Option(
+            help="The gate in front of every layer; class-share and variance, which are measured "
+            "on the features, in front of the first alone."
+        ),
+    ] = ModelGate.dr,
     compare: Annotated[
         bool, typer.Option("--compare", help="Tune the model without a gate too, as long.")
     ] = False,
@@ -115,7 +120,7 @@ def tune(
     """
     options = TuneOptions(
         model=model,
-        gates=(Gate.none, reweight) if compare else (reweight,),
+        gates=(ModelGate.none, reweight) if compare else (reweight,),
         norm=norm,
         strategy=strategy,
         epochs=epochs,
@@ -148,7 +153,7 @@ class TuneOptions:
     """Options that decide what is searched, and for how long."""
 
     model: str
-    gates: tuple[Gate, ...]
+    gates: tuple[ModelGate, ...]
     norm: NormName
     strategy: Strategy
     epochs: int | None
@@ -166,7 +171,7 @@ class TuneOptions:
                 f"Expected the package optuna for --strategy tpe; found none. Use --strategy "
                 f"random. {how_to_install('tune')}"
             )
-        if self.gates == (Gate.none, Gate.none):
+        if self.gates == (ModelGate.none, ModelGate.none):
             raise InputError(
                 "Expected a gate to compare with none; found --reweight none --compare."
             )
@@ -184,12 +189,13 @@ class TuneOptions:
         given["norm"] = None if self.norm is NormName.none else self.norm.value
         usual = recipe(data.dataset.name, data.dataset.split, self.model, **given)
         return [
-            replace(usual, reweight=None if gate is Gate.none else gate.value)
+            replace(usual, reweight=None if gate is ModelGate.none else gate.value)
             for gate in self.gates
         ]
 
     def ranges(self, rows: Sequence[Experiment], data: Data) -> tuple[SettingRange, ...]:
         """Return the space, in which every row can be built and searched."""
+        from drgcn.cli.comparing import try_a_step
         from drgcn.studies.run import build
         from drgcn.studies.tuning.search import corners, rungs_of, settings_inside
         from drgcn.studies.tuning.space import default_space, draw_settings, read_space

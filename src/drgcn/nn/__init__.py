@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from drgcn.nn.gat import GAT as GAT
     from drgcn.nn.gat import GraphAttention as GraphAttention
     from drgcn.nn.gcn import GCN as GCN
+    from drgcn.nn.gcn import MLP as MLP
     from drgcn.nn.gcn import GraphConvolution as GraphConvolution
     from drgcn.nn.geniepath import AdaptivePath as AdaptivePath
     from drgcn.nn.geniepath import GeniePath as GeniePath
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from drgcn.nn.lgcn import LearnableGraphConvolution as LearnableGraphConvolution
     from drgcn.nn.mixhop import MixHop as MixHop
     from drgcn.nn.mixhop import MixHopConvolution as MixHopConvolution
-    from drgcn.nn.mlp import MLP as MLP
     from drgcn.nn.sparse import SparseMatrix as SparseMatrix
     from drgcn.nn.sparse import spmm as spmm
 
@@ -39,7 +39,7 @@ _MODELS = {
     "gat": ("GAT", "gat"),
     "mixhop": ("MixHop", "mixhop"),
     "chebyshev": ("ChebNet", "chebyshev"),
-    "mlp": ("MLP", "mlp"),
+    "mlp": ("MLP", "gcn"),
     "lgcn": ("LGCN", "lgcn"),
     "geniepath": ("GeniePath", "geniepath"),
     "graphsage": ("GraphSAGE", "graphsage"),

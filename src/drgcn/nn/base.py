@@ -15,9 +15,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.nn import PairNorm
 
+from drgcn.errors import InputError
+from drgcn.gates import GATES, MeasuredGate, gate_factory
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix, spmm
-from drgcn.reweighting import GATES, fold, weighted_mean
+from drgcn.reweighting import fold, weighted_mean
 
 Features = Tensor | SparseMatrix
 
@@ -26,7 +28,8 @@ SPARSE_BELOW = 0.2
 
 # Rows of each piece of a tall product's gradient.
 _ROWS = 512
-Reweight = Literal["dr", "static", "constant"]
+# A name of GATES, a gate to copy, or a function that makes one for a width.
+Reweight = str | torch.nn.Module | Callable[[int], torch.nn.Module]
 Norm = Literal["batch", "layer", "graph", "pair"]
 # A layer's input before its gate, the gate, and the layer's output.
 Layer = tuple[Features, Tensor | None, Tensor]
@@ -295,8 +298,8 @@ class LayerInput(torch.nn.Module):
     Args:
         in_channels (int): Number of feature dimensions.
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`.
-        reweight (str, optional): :obj:`"dr"`, the controls :obj:`"static"` and
-            :obj:`"constant"`, or :obj:`None`.
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, a gate, or a function that makes one for a width.
     """
 
     def __init__(
@@ -304,7 +307,8 @@ class LayerInput(torch.nn.Module):
     ) -> None:
         super().__init__()
         _check("norm", norm, get_args(Norm))
-        _check("reweight", reweight, get_args(Reweight))
+        if not isinstance(reweight, torch.nn.Module) and not callable(reweight):
+            _check("reweight", reweight, tuple(GATES))
         # NOTE[PAPER] Where the norms stand, whether they are affine, and their order with Dr are
         # not stated. Here they are affine and come first: the gate then acts directly before
         # the weights, as in Eq. 4.
@@ -315,7 +319,12 @@ class LayerInput(torch.nn.Module):
             "pair": lambda _: PairNorm(),
         }
         self.norm = norms[norm](in_channels) if norm else None
-        self.gate = GATES[reweight](in_channels) if reweight else None
+        self.gate: Any = None if reweight is None else gate_factory(reweight)(in_channels)
+        if self.gate is not None and not hasattr(self.gate, "from_mean"):
+            raise InputError(
+                f"Expected a drgcn.reweighting.Gate, which has from_mean(mean), for reweight; "
+                f"found {type(self.gate).__name__}."
+            )
 
     def forward(
         self,
@@ -357,6 +366,17 @@ class LayerInput(torch.nn.Module):
         for child in self.children():
             if hasattr(child, "reset_parameters"):
                 child.reset_parameters()  # type: ignore[operator]
+
+
+def layer_inputs(
+    widths: Iterable[int], *, norm: Norm | None = None, reweight: Reweight | None = None
+) -> torch.nn.ModuleList:
+    """Return the inputs of all layers; only the first has a gate that is measured on features."""
+    inputs = [LayerInput(width, norm=norm, reweight=reweight) for width in widths]
+    for later in inputs[1:]:
+        if isinstance(later.gate, MeasuredGate):
+            later.gate = None
+    return torch.nn.ModuleList(inputs)
 
 
 def _check(argument: str, value: str | None, allowed: tuple[str, ...]) -> None:

@@ -19,13 +19,13 @@ from drgcn.nn.base import (
     Features,
     FullBatchModel,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     check_rates,
     check_sizes,
     dropout,
     gated_product,
+    layer_inputs,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
 from drgcn.nn.sparse import SparseMatrix, spmm
@@ -59,8 +59,9 @@ class ChebNet(FullBatchModel):
             of the non-zeros. (default: :obj:`0.5`)
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
             at the Dr position. (default: :obj:`None`)
-        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
-            :obj:`"constant"` for its controls. (default: :obj:`None`)
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
+            for a width. (default: :obj:`None`)
 
     Example:
         >>> model = ChebNet(1433, 16, 7, reweight="dr")
@@ -89,9 +90,7 @@ class ChebNet(FullBatchModel):
             raise ValueError(f"ChebNet expects an order K >= 0; found {K!r}.")
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.dropout = dropout
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in widths[:-1]
-        )
+        self.inputs = layer_inputs(widths[:-1], norm=norm, reweight=reweight)
         self.convs = torch.nn.ModuleList(
             ChebyshevConvolution(a, b, K) for a, b in pairwise(widths)
         )

@@ -15,12 +15,12 @@ from drgcn.nn.base import (
     Features,
     FullBatchModel,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     check_rates,
     check_sizes,
     gated_product,
+    layer_inputs,
 )
 from drgcn.nn.graph import NodeGroups, neighborhoods, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
@@ -54,8 +54,9 @@ class GAT(FullBatchModel):
             nor the last. (default: :obj:`False`)
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
             at the Dr position. (default: :obj:`None`)
-        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
-            :obj:`"constant"` for its controls. (default: :obj:`None`)
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
+            for a width. (default: :obj:`None`)
 
     Example:
         >>> model = GAT(1433, 64, 7, reweight="dr")
@@ -89,9 +90,7 @@ class GAT(FullBatchModel):
                 f"{hidden_channels}."
             )
         widths = [in_channels, *[hidden_channels] * (num_layers - 1)]
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in widths
-        )
+        self.inputs = layer_inputs(widths, norm=norm, reweight=reweight)
         hidden = [
             GraphAttention(
                 width,

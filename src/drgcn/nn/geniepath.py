@@ -13,13 +13,13 @@ from drgcn.nn.base import (
     Features,
     FullBatchModel,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     check_rates,
     check_sizes,
     dropout,
     gated_product,
+    layer_inputs,
 )
 from drgcn.nn.gat import attention_coefficients
 from drgcn.nn.graph import NodeGroups, neighborhoods, warn_of_edge_weights
@@ -64,8 +64,9 @@ class GeniePath(FullBatchModel):
             on sparse features, of the non-zeros. (default: :obj:`0.5`)
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
             at the Dr position. (default: :obj:`None`)
-        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
-            :obj:`"constant"` for its controls. (default: :obj:`None`)
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
+            for a width. (default: :obj:`None`)
 
     Example:
         >>> model = GeniePath(1433, 16, 7, reweight="dr")
@@ -105,9 +106,7 @@ class GeniePath(FullBatchModel):
         self.stacked = stacked
         # NOTE[PAPER] Dr for GeniePath is not in the paper. As in GraphSAGE, the classifier behind
         # the last layer is not reweighted.
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in widths
-        )
+        self.inputs = layer_inputs(widths, norm=norm, reweight=reweight)
         self.paths = torch.nn.ModuleList(
             AdaptivePath(
                 hidden_channels,

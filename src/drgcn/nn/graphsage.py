@@ -16,7 +16,6 @@ from torch_geometric.utils import remove_self_loops
 from drgcn.nn.base import (
     Features,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
@@ -26,6 +25,7 @@ from drgcn.nn.base import (
     dropout,
     gated_product,
     lasting_features,
+    layer_inputs,
     made_once,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency, warn_of_edge_weights
@@ -97,9 +97,7 @@ class GraphSAGE(ReweightedModel):
         widths = [in_channels, *[hidden_channels] * num_layers]
         # NOTE[PAPER] Which layers of its GraphSAGE are reweighted is not stated; here those that
         # look at neighbours are, the classifier is not.
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in widths[:-1]
-        )
+        self.inputs = layer_inputs(widths[:-1], norm=norm, reweight=reweight)
         # In "concat" the two halves of a layer's weights stand side by side.
         self.weights = torch.nn.ParameterList(
             torch.nn.Parameter(torch.empty(a, b)) for a, b in pairwise(widths)

@@ -17,7 +17,6 @@ from torch_geometric.nn.inits import glorot
 from drgcn.nn.base import (
     Features,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     ReweightedModel,
@@ -27,6 +26,7 @@ from drgcn.nn.base import (
     compress,
     dropout,
     gated_product,
+    layer_inputs,
 )
 from drgcn.nn.graph import normalized_adjacency, warn_of_edge_weights
 from drgcn.nn.sparse import SparseMatrix, spmm
@@ -81,9 +81,7 @@ class LayerSampledGCN(ReweightedModel):
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.dropout = dropout
         self.dense_first = dense_first
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in widths[:-1]
-        )
+        self.inputs = layer_inputs(widths[:-1], norm=norm, reweight=reweight)
         self.weights = torch.nn.ParameterList(
             torch.nn.Parameter(torch.empty(a, b)) for a, b in pairwise(widths)
         )

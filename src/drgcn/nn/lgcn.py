@@ -17,13 +17,13 @@ from drgcn.nn.base import (
     Features,
     FullBatchModel,
     Layer,
-    LayerInput,
     Norm,
     Reweight,
     check_rates,
     check_sizes,
     dropout,
     gated_product,
+    layer_inputs,
 )
 from drgcn.nn.gcn import GraphConvolution
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
@@ -76,8 +76,9 @@ class LGCN(FullBatchModel):
             on sparse features, of the non-zeros. (default: :obj:`0.84`)
         norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
             at the Dr position. (default: :obj:`None`)
-        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
-            :obj:`"constant"` for its controls. (default: :obj:`None`)
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
+            for a width. (default: :obj:`None`)
 
     Example:
         >>> model = LGCN(1433, 32, 7, reweight="dr")
@@ -108,9 +109,7 @@ class LGCN(FullBatchModel):
         self.dropout = dropout
         # NOTE[PAPER] Dr for LGCN is not in the paper. Gates are positive, so the order of a
         # node's neighbours is the same with them, and an LGCL sees its whole input scaled.
-        self.inputs = torch.nn.ModuleList(
-            LayerInput(width, norm=norm, reweight=reweight) for width in (in_channels, *widths)
-        )
+        self.inputs = layer_inputs((in_channels, *widths), norm=norm, reweight=reweight)
         # NOTE[DIFF] The authors' code also drops one entry in a thousand of the adjacency
         # matrix, which we do not.
         self.first = _BiasedConvolution(in_channels, hidden_channels)

@@ -18,12 +18,12 @@ from drgcn.nn.base import (
     Features,
     FullBatchModel,
     Layer,
-    LayerInput,
     Reweight,
     check_rates,
     check_sizes,
     dropout,
     gated_product,
+    layer_inputs,
     map_values,
 )
 from drgcn.nn.graph import NodeGroups, normalized_adjacency
@@ -66,8 +66,9 @@ class MixHop(FullBatchModel):
             (default: :obj:`0.9`)
         binarize (bool, optional): Replace every non-zero feature by one; not for features that
             are measured rather than present or absent. (default: :obj:`True`)
-        reweight (str, optional): :obj:`"dr"` for the block, :obj:`"static"` and
-            :obj:`"constant"` for its controls. (default: :obj:`None`)
+        reweight (str, torch.nn.Module or callable, optional): A name of
+            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
+            for a width. (default: :obj:`None`)
 
     Example:
         >>> model = MixHop(1433, (24, 18, 18), 7, readout_channels=(0, 7, 7), reweight="dr")
@@ -104,7 +105,7 @@ class MixHop(FullBatchModel):
         self.dropout = dropout
         self.hidden_dropout = hidden_dropout
         self.binarize = binarize
-        self.inputs = torch.nn.ModuleList(LayerInput(width, reweight=reweight) for width in widths)
+        self.inputs = layer_inputs(widths, reweight=reweight)
         self.convs = torch.nn.ModuleList(
             MixHopConvolution(w, hidden_channels) for w in widths[:-1]
         )

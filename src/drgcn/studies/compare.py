@@ -111,7 +111,7 @@ def _gated(
             with torch.no_grad():
                 model.eval()(*(prepare or default_prepare(model))(graph))
             model.train()
-        return insert_reweighting(model, gate=gate)  # type: ignore[arg-type]
+        return insert_reweighting(model, gate=gate)
 
     return make
 

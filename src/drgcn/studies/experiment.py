@@ -28,7 +28,8 @@ class Experiment:
     other models.
 
     Attributes:
-        options: Further arguments of the model's class, such as ``{"out_heads": 8}``.
+        options: Further arguments of the model's class, such as ``{"out_heads": 8}``, and of a
+            measured gate, such as ``{"exponent": 0.25}``.
         patience: Epochs that the rule waits for something better; its own number if not given.
         watch: What the rule ``patience`` looks at: ``accuracy``, ``loss`` or ``both``.
         lr_cut_every: Epochs after which one hundredth of the initial learning rate is taken off,
@@ -106,6 +107,10 @@ def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value != expected[name]}
 
 
+# Gates of drgcn.gates that are measured on training data, and the options that are theirs.
+MEASURED_GATES: Final = ("class-share", "shuffled-class-share", "variance", "shuffled-variance")
+GATE_OPTIONS: Final = ("exponent", "steps")
+
 Value = bool | int | float | str
 _FIELDS: Final = frozenset(field.name for field in fields(Experiment))
 # Settings that may be varied, beside arguments of the model's class. Epochs are none of them: they
@@ -145,6 +150,8 @@ def tunable(usual: Experiment, make: type) -> dict[str, type]:
     found = dict(_VARIED)
     if usual.batch_size is not None:
         found["batch_size"] = int
+    if usual.reweight in MEASURED_GATES:
+        found["exponent"] = float
     for name, argument in inspect.signature(make).parameters.items():
         if name not in found and name not in _ROW and type(argument.default) in KIND_WORDS:
             found[name] = type(argument.default)

@@ -17,12 +17,13 @@ from torch_geometric.data import Data
 
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import DrgcnError, InputError
+from drgcn.gates import gate_factory
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
 from drgcn.records import device_name, environment, source_hash
 from drgcn.stability import gate_saturation, graph_stability
-from drgcn.studies.experiment import Experiment, recipe
+from drgcn.studies.experiment import GATE_OPTIONS, MEASURED_GATES, Experiment, recipe
 from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.training import (
     BestValidation,
@@ -167,8 +168,9 @@ def run_grid(
 def pass_of(experiment: Experiment) -> Experiment:
     """Return what all experiments have in common that can be trained in one pass with this one.
 
-    Learning rate and L2 belong to a network. So does dropout, if the model has one rate and it is
-    not zero, for which models compute otherwise. Models that sample have passes of their own.
+    Learning rate, L2 and the exponent of a measured gate belong to a network. So does dropout, if
+    the model has one rate and it is not zero, for which models compute otherwise. Models that
+    sample have passes of their own.
     """
     if experiment.batch_size is not None:
         return experiment
@@ -176,6 +178,8 @@ def pass_of(experiment: Experiment) -> Experiment:
     common = replace(experiment, lr=usual.lr, weight_decay=usual.weight_decay)
     if _has_own_dropout(experiment):
         common = replace(common, dropout=usual.dropout)
+    if experiment.reweight in MEASURED_GATES:
+        common = replace(common, options=_without(common.options, ("exponent",)))
     return common
 
 
@@ -259,6 +263,9 @@ def _run_pass(
     """Train experiments in one pass; return the record of each, or why there is none."""
     names = ["lr", "weight_decay"] + ["dropout"] * _has_own_dropout(experiments[0])
     grid = [{name: getattr(e, name) for name in names} for e in experiments]
+    if experiments[0].reweight in MEASURED_GATES:
+        for settings, experiment in zip(grid, experiments, strict=True):
+            settings["exponent"] = experiment.options.get("exponent")
     started = _now()
     try:
         result = _fit(pass_of(experiments[0]), data, seeds, options, grid)
@@ -478,11 +485,17 @@ def stopping_rule(experiment: Experiment) -> StoppingRule:
 
 def build(experiment: Experiment, data: Data) -> torch.nn.Module:
     """Build the model of an experiment, for the widths of ``data``."""
+    options: dict[str, Any] = experiment.options
+    reweight: Any = experiment.reweight
+    if reweight in MEASURED_GATES:
+        of_gate = {name: value for name, value in options.items() if name in GATE_OPTIONS}
+        options = _without(options, GATE_OPTIONS)
+        reweight = gate_factory(reweight, **of_gate)
     arguments: dict[str, Any] = {
         "hidden_channels": experiment.hidden_channels,
         "num_layers": experiment.num_layers,
         "dropout": experiment.dropout,
-        "reweight": experiment.reweight,
+        "reweight": reweight,
     }
     if experiment.model != "mixhop":
         arguments["norm"] = experiment.norm
@@ -498,17 +511,21 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             f"table; found it among the options {experiment.options}."
         )
     make = model_class(experiment.model)
-    _expect_known(make, experiment.options)
+    _expect_known(make, options)
     try:
         return make(
             in_channels=data.num_features,
             out_channels=data.dataset.classes,
-            **(arguments | experiment.options),
+            **(arguments | options),
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"Expected arguments that {make.__name__} takes{_given(experiment)}. {error}"
         ) from None
+
+
+def _without(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def _expect_known(make: type[torch.nn.Module], options: dict[str, Any]) -> None:

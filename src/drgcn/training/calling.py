@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator
@@ -18,8 +19,10 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from drgcn.errors import InputError
+from drgcn.gates import Measurement, measured_gates
 from drgcn.training.inputs import name_of, reason_of
 
+MakeModel = Callable[[], torch.nn.Module]
 # Makes the arguments of a model from a graph.
 Prepare = Callable[[Data], tuple[Any, ...]]
 # Names that PyG gives to tensors of a graph, beside features and edges.
@@ -65,6 +68,41 @@ def new_model(make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         found = type(model).__name__
         raise InputError(f"Expected make_model to return a module; it returned {found}.")
     return model
+
+
+def gate_observer(
+    make_model: MakeModel, view: Callable[[int | None], Data]
+) -> Callable[[int | None, float | None], MakeModel]:
+    """Return a function from a split and an exponent to one that builds a model whose measured
+    gates have seen the training data; models without such gates are built as ever.
+
+    Args:
+        make_model: Builds the model.
+        view: Returns the graph that training sees of a split, with the labels of training nodes.
+    """
+    found = dict(measured_gates(new_model(make_model)))
+    measured: dict[int | None, dict[str, Measurement]] = {}
+
+    def build(split: int | None, exponent: float | None) -> torch.nn.Module:
+        if split not in measured:
+            seen = view(split)
+            measured[split] = {name: gate.measured(seen) for name, gate in found.items()}
+        model = make_model()
+        for name, gate in measured_gates(model):
+            if exponent is not None:
+                gate.exponent.fill_(exponent)
+            gate.take(measured[split][name])
+        return model
+
+    def maker(split: int | None, exponent: float | None) -> MakeModel:
+        if not found and exponent is not None:
+            raise InputError(
+                "Expected a gate that is measured on training data, such as class-share, for a "
+                "grid of exponents; found none in the model. Build it with such a gate."
+            )
+        return functools.partial(build, split, exponent) if found else make_model
+
+    return maker
 
 
 def default_prepare(model: torch.nn.Module) -> Prepare:
@@ -126,6 +164,18 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
         return tuple(values[:given])
 
     return prepare
+
+
+def training_prepare(model: torch.nn.Module, batch_size: int | None) -> Prepare | None:
+    """Return the function that prepares the arguments of steps on samples."""
+    if batch_size is None:
+        return None
+    if not (hasattr(model, "sampled") and hasattr(model, "prepare_training")):
+        raise InputError(
+            f"Expected a model that samples, such as FastGCN, with batch_size; found "
+            f"{type(model).__name__}, which takes whole graphs. Leave batch_size out."
+        )
+    return model.prepare_training  # type: ignore[return-value]
 
 
 def _roles(parameters: list[inspect.Parameter]) -> tuple[str | None, str | None, str | None]:

@@ -15,7 +15,15 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError, InputError
-from drgcn.training.calling import Prepare, default_prepare, link_maker, new_model, try_model
+from drgcn.training.calling import (
+    Prepare,
+    default_prepare,
+    gate_observer,
+    link_maker,
+    new_model,
+    training_prepare,
+    try_model,
+)
 from drgcn.training.checkpoint import fingerprint_of
 from drgcn.training.inputs import (
     MakeOptimizer,
@@ -38,6 +46,7 @@ from drgcn.training.task import (
     graphs_in,
     is_graphs,
     is_links,
+    seen_in_training,
 )
 from drgcn.training.trainer import TEST_CURVE, EpochLoop, LaneSettings, Progress, Trainer
 
@@ -102,9 +111,9 @@ def fit(
         seeds: The seeds, from 0.
         grid: Settings to train all seeds with: lists of values by name, of which all combinations
             are taken, or a list of settings. ``lr``, ``weight_decay``, ``dropout`` (in place of
-            all rates of the model but zero), ``label_smoothing`` and ``split`` are trained in one
-            pass on CUDA; anything else, which is handed to ``make_model`` by name, in passes of
-            their own.
+            all rates of the model but zero), ``label_smoothing``, ``split`` and ``exponent`` (of
+            gates measured on training data) are trained in one pass on CUDA; anything else, which
+            is handed to ``make_model`` by name, in passes of their own.
         loss: ``"cross_entropy"`` for classes; ``"bce"`` for zeros and ones; ``"mse"``, ``"mae"``
             or ``"huber"`` for a regression, also of whole numbers; or a function of scores
             ``[nodes, outputs]`` and labels, such as ``partial(F.cross_entropy,
@@ -298,6 +307,13 @@ def _run_pass(
     device, prepare = training.device, training.prepare
     if is_links(data):
         make_model, prepare = link_maker(make_model, prepare), None
+    choices = (training.loss, training.metric)
+    observed = gate_observer(
+        make_model,
+        lambda split: seen_in_training(data, split, training.inductive, choices, device),
+    )
+    first, _ = grid_pass.settings[0]
+    make_model = observed(first.split, first.exponent)
     model = new_model(make_model)
     prepare = prepare or default_prepare(model)
     task = Task.from_data(
@@ -306,7 +322,7 @@ def _run_pass(
         device,
         split=grid_pass.splits[0],
         graphs_per_step=training.graphs_per_step,
-        prepare_training=_training_prepare(model, training.batch_size),
+        prepare_training=training_prepare(model, training.batch_size),
         inductive=training.inductive,
         batch_size=training.batch_size,
         loss=training.loss,
@@ -338,9 +354,9 @@ def _run_pass(
     def make_trainer(block: Sequence[Lane]) -> Trainer:
         seeds = [lane.seed for lane in block]
         rates = [lane.trained.dropout for lane in block if lane.trained.dropout is not None]
-        inputs = task.val.inputs
+        makers = [observed(lane.trained.split, lane.trained.exponent) for lane in block]
         return Trainer(
-            ModelStack(make_model, seeds, inputs, device, running, rates or None),
+            ModelStack(makers, seeds, task.val.inputs, device, running, rates or None),
             Task.joined([tasks[lane.trained.split] for lane in block]),
             training.rule,
             epochs=training.epochs,
@@ -413,18 +429,6 @@ def _expect_settings_matter(
             "Expected label smoothing with classes and the usual cross-entropy; found another "
             "loss. Leave it out of the grid, or build it into the loss."
         )
-
-
-def _training_prepare(model: torch.nn.Module, batch_size: int | None) -> Prepare | None:
-    """Return the function that prepares the arguments of steps on samples."""
-    if batch_size is None:
-        return None
-    if not (hasattr(model, "sampled") and hasattr(model, "prepare_training")):
-        raise InputError(
-            f"Expected a model that samples, such as FastGCN, with batch_size; found "
-            f"{type(model).__name__}, which takes whole graphs. Leave batch_size out."
-        )
-    return model.prepare_training  # type: ignore[return-value]
 
 
 def _expect_no_caches(model: torch.nn.Module, task: Task) -> None:

@@ -36,7 +36,14 @@ from drgcn.training.calling import (
 from drgcn.training.inputs import Kind, check_features, checked_seeds, reason_of
 
 # Settings of a grid that are not arguments of the function that makes the model.
-LANE_SETTINGS: Final = ("lr", "weight_decay", "dropout", "label_smoothing", "split")
+LANE_SETTINGS: Final = (
+    "lr",
+    "weight_decay",
+    "dropout",
+    "label_smoothing",
+    "split",
+    "exponent",
+)
 # Fields of a result that have one entry a seed, curves aside.
 _PER_SEED: Final = (
     "best_epoch",

@@ -17,8 +17,9 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from drgcn.errors import InputError
+from drgcn.gates import measured_gates
 from drgcn.streams import stream_key
-from drgcn.training.calling import kept_generators
+from drgcn.training.calling import MakeModel, kept_generators
 from drgcn.training.randomness import SeededRandomness, levels_of
 from drgcn.training.tracing import Pass, record
 
@@ -46,8 +47,8 @@ class ModelStack:
     """The parameters of one model per seed, stacked along a first axis.
 
     Args:
-        make_model: Builds the model; its initialisation draws from torch's generator, which
-            is set from each seed in turn.
+        make_model: Builds the model, or one function for each seed; initialisation draws from
+            torch's generator, which is set from each seed in turn.
         seeds: One model is built for each.
         inputs: Arguments of the models; lazy parameters take their shapes from them.
         device: Device that they run on.
@@ -58,7 +59,7 @@ class ModelStack:
 
     def __init__(
         self,
-        make_model: Callable[[], torch.nn.Module],
+        make_model: MakeModel | Sequence[MakeModel],
         seeds: Sequence[int],
         inputs: tuple[Any, ...],
         device: torch.device,
@@ -342,6 +343,8 @@ class _Truth:
                     f"the same weights and random numbers; a second call gave others. State "
                     f"belongs in buffers that are changed in place."
                 )
+        # Weights of measured gates are the same for these two, and not for all lanes of a grid.
+        measured = tuple(name for name, _ in measured_gates(models[0]))
         same = {n for n in kept[0].keys() & kept[1].keys() if torch.equal(kept[0][n], kept[1][n])}
         return cls(
             models[0],
@@ -350,7 +353,7 @@ class _Truth:
             torch.stack(scores),
             torch.stack(trained).detach(),
             {name: torch.stack([g[name] for g in gradients]) for name in gradients[0]},
-            frozenset(same),
+            frozenset(n for n in same if not n.startswith(measured)),
             watch.reason,
         )
 
@@ -531,12 +534,14 @@ class _Method(torch.nn.Module):
 
 
 def _build_all(
-    make_model: Callable[[], torch.nn.Module],
+    make_model: MakeModel | Sequence[MakeModel],
     seeds: Sequence[int],
     inputs: tuple[Any, ...],
     device: torch.device,
 ) -> list[torch.nn.Module]:
-    models = [_build(make_model, seed, inputs, device) for seed in seeds]
+    makers = [make_model] * len(seeds) if callable(make_model) else make_model
+    pairs = zip(makers, seeds, strict=True)
+    models = [_build(make, seed, inputs, device) for make, seed in pairs]
     if len(models) > 1 and models[0] is models[1]:
         raise InputError(
             "Expected make_model to build a new model at every call; it returned one twice."

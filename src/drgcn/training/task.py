@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.gates import training_view
 from drgcn.streams import random_uniform, step_key
 from drgcn.training.calling import Prepare
 from drgcn.training.inputs import (
@@ -421,6 +422,28 @@ def visible(data: Data, part: str, inductive: Inductive) -> Data:
     kept = (data.train_mask | data[f"{part}_mask"]).nonzero().flatten()
     masks = {f"{name}_mask": data[f"{name}_mask"][kept] for name in PARTS}
     return Data(**_induced(data, kept), **masks)
+
+
+def seen_in_training(
+    data: TaskData,
+    split: int | None,
+    inductive: Inductive | None,
+    choices: tuple[LossChoice, MetricChoice],
+    device: torch.device,
+) -> Data:
+    """Return the graphs that training sees, without labels but those of training nodes."""
+    if not isinstance(data, Data):
+        raise InputError(
+            "Expected one graph with a training mask for a gate that is measured on training "
+            "data; found pairs of nodes or graphs. Use another gate, such as 'dr'."
+        )
+    data, _ = labelled_data(data, split, *choices)
+    if data.get("graph") is not None:
+        selected, kept = _select(data, data.graph[data.train_mask].unique())
+        data = selected.update({"train_mask": data.train_mask[kept]})
+    elif inductive is not None:
+        data = visible(data, "train", inductive)
+    return training_view(data).to(device)
 
 
 def tested_inputs(

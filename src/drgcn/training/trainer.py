@@ -44,6 +44,7 @@ class LaneSettings:
         dropout: Rate in place of all rates of dropout of the model but zero; ``None`` for its own.
         label_smoothing: Share of a label that goes to all classes alike.
         split: Column of masks of several splits.
+        exponent: Exponent of gates that are measured on training data; ``None`` for their own.
     """
 
     lr: float = 0.01
@@ -51,6 +52,7 @@ class LaneSettings:
     dropout: float | None = None
     label_smoothing: float = 0.0
     split: int | None = None
+    exponent: float | None = None
 
 
 class Trainer:

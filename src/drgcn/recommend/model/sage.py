@@ -25,6 +25,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
 from drgcn.errors import InputError
+from drgcn.gates import GATES
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.model.encoder import (
     AttributeEncoder,
@@ -34,7 +35,7 @@ from drgcn.recommend.model.encoder import (
 )
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.sampling import ClickTree, Side, other
-from drgcn.reweighting import GATES, DimensionalReweighting, fold
+from drgcn.reweighting import DimensionalReweighting, fold
 
 _SIDES: tuple[Side, Side] = ("user", "item")
 GateName = Literal["dr", "static", "constant"]
