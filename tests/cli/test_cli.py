@@ -134,6 +134,11 @@ def test_a_grid_judges_the_settings_that_are_best_on_validation(call, tmp_path):
     assert "chosen" in table
 
 
+def test_a_gate_that_is_not_among_those_compared_is_refused(refusal):
+    found = refusal("train", "planted", "--compare", "--reweight", "class-share")
+    assert "--reweight class-share" in found
+
+
 def test_a_setting_is_chosen_by_validation_and_never_by_test():
     def outcome(val, test, reason=""):
         result = SimpleNamespace(val_accuracy=val, test_accuracy=test)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _SAMPLING = ("graphsage", "fastgcn", "asgcn")
+
+# Rows of --compare.
+_COMPARED: Final = (ModelGate.none, ModelGate.dr, ModelGate.static, ModelGate.constant)
 
 
 def train(
@@ -146,6 +149,11 @@ def train(
     from drgcn.data import load
     from drgcn.studies.experiment import usual_scaling, with_settings
 
+    if compare and reweight not in _COMPARED:
+        raise InputError(
+            f"Expected --compare with the gates that it compares, {', '.join(_COMPARED)}; found "
+            f"--reweight {reweight}. Train it and its control one by one into the same --out."
+        )
     use_threads(threads)
     where = use_device(device)
     given: dict[str, Any] = {} if features is None else {"features": str(features)}
@@ -157,9 +165,7 @@ def train(
     options = TrainOptions(
         model=model,
         metric=None if asked.metric == usual.metric else asked.metric,
-        gates=(ModelGate.none, ModelGate.dr, ModelGate.static, ModelGate.constant)
-        if compare
-        else (reweight,),
+        gates=_COMPARED if compare else (reweight,),
         norm=norm,
         pre_activation=pre_activation,
         epochs=epochs,
