@@ -15,6 +15,8 @@ from scipy import sparse
 from drgcn.data import load
 from drgcn.errors import InputError, MissingDataError
 
+pytestmark = pytest.mark.usefixtures("invented")
+
 # nodes, edges, features, classes, loops in the files, unlabelled
 COUNTS = {
     "cora": (2708, 5278, 1433, 7, 0, 0),

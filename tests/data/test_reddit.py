@@ -16,6 +16,8 @@ from drgcn.data import describe, download, load, verify
 from drgcn.data.reddit import CLASS_SIZES, PUBLISHED, Sizes
 from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
+pytestmark = pytest.mark.usefixtures("invented")
+
 SAINT = ["reddit/adj_full.npz", "reddit/feats.npy", "reddit/class_map.json", "reddit/role.json"]
 FASTGCN = ["reddit/reddit.npz", "reddit/reddit_adj.npz"]
 PARTS = {"train": "tr", "val": "va", "test": "te"}

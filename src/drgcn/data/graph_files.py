@@ -40,7 +40,7 @@ _NO_COLUMNS: Final = Columns()
 
 def read(request: Request) -> RawGraph:
     """Read a set of the family ``gnn-benchmark`` or ``heterophilous``."""
-    request.fetch_missing()
+    request.require_files()
     entry = request.entry
     parts = read_npz(request.root / entry.files[0].path)
     return checked(

@@ -48,7 +48,7 @@ _REFINED: Final = {
 
 def read(request: Request) -> RawGraph:
     """Read a set of the family ``planetoid`` or ``refined``."""
-    request.fetch_missing()
+    request.require_files()
     name = request.entry.name
     if request.entry.family == "refined":
         return _read_refined(request.root / "refined", name, **request.options)

@@ -68,7 +68,7 @@ def read(request: Request) -> RawGraph:
     The split ``full`` has all training nodes that the files name, ``graphsage`` those with a
     neighbour among them. The option ``counts`` is explained at :func:`with_counts`.
     """
-    request.fetch_missing()
+    request.require_files()
     whole = all((request.root / file.path).is_file() for file in request.entry.files)
     parts = (_read_saint if whole else _read_fastgcn)(request.root / "reddit")
     _require_published_sizes(parts)

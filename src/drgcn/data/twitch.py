@@ -25,7 +25,7 @@ def read(request: Request) -> RawGraph:
     """Read one graph, or the union of all seven."""
     graph = request.options.get("graph")
     graphs = _graphs_needed(graph, request.named_split)
-    request.fetch_missing(tuple(f"twitch/{name}_" for name in graphs))
+    request.require_files(tuple(f"twitch/{name}_" for name in graphs))
     folder = request.root / "twitch"
     if graph:
         return _read_one(folder, graph, request.split_seed)
