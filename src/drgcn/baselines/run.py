@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -21,7 +21,15 @@ from drgcn.baselines.planetoid import Planetoid, PlanetoidI
 from drgcn.baselines.semiemb import SemiEmbedding
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import InputError
-from drgcn.records import Record, dump_facts, environment, identity_of, readable_name
+from drgcn.records import (
+    Record,
+    dump_facts,
+    environment,
+    expect_fields,
+    identity_of,
+    readable_name,
+    seed_number,
+)
 from drgcn.stats import Summary
 
 #: In the order of the paper's table.
@@ -39,15 +47,6 @@ METHODS: Final[Mapping[str, type[Baseline]]] = MappingProxyType(
         )
     }
 )
-_KINDS: Final = {
-    "method": str,
-    "settings": dict,
-    "data": dict,
-    "environment": dict,
-    "started": str,
-    "seconds": int | float,
-    "seeds": dict,
-}
 
 
 def method(name: str) -> Baseline:
@@ -113,20 +112,26 @@ class BaselineRecord(Record):
 
     def dumps(self) -> str:
         """Return the record as JSON, with one line per seed."""
-        facts = {"format": self.format} | {name: getattr(self, name) for name in _KINDS}
+        facts = {"format": self.format} | {f.name: getattr(self, f.name) for f in fields(self)}
         facts["seconds"] = round(self.seconds, 3)
         facts["seeds"] = {seed: asdict(result) for seed, result in sorted(self.seeds.items())}
         return dump_facts(facts, by_line="seeds")
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> BaselineRecord:
-        """Return the record with the facts of a file, checked by kind."""
-        for name, kind in _KINDS.items():
-            if not isinstance(facts.get(name), kind):
-                raise ValueError(f"it has no {name}")
-        seeds = {int(seed): SeedResult(**result) for seed, result in facts["seeds"].items()}
-        if not seeds or not isinstance(facts["data"].get("content_hash"), str):
-            raise ValueError("it has no seeds, or its data no content hash")
+        """Return the record with the facts of a file, checked by name, type and range."""
+        expect_fields(cls, facts, "it")
+        for seed, result in facts["seeds"].items():
+            expect_fields(SeedResult, result, f"seed {seed}")
+            for name in ("test_accuracy", "val_accuracy"):
+                if not 0 <= result[name] <= 1:
+                    raise ValueError(f"seed {seed} has {result[name]} as {name}, no share")
+        seeds = {seed_number(seed): SeedResult(**one) for seed, one in facts["seeds"].items()}
+        for name in ("name", "split", "content_hash"):
+            if not isinstance(facts["data"].get(name), str):
+                raise ValueError(f"its data has no {name}")
+        if not seeds or facts["seconds"] < 0:
+            raise ValueError("it has no seeds, or took less than no time")
         return cls(**{**facts, "seeds": seeds})
 
 

@@ -78,7 +78,7 @@ def _digest(tensors: dict[str, Tensor], facts: dict[str, str]) -> str:
     shapes = [(name, str(value.dtype), list(value.shape)) for name, value in tensors.items()]
     digest = hashlib.sha256(repr((sorted(shapes), sorted(facts.items()))).encode())
     for _, value in sorted(tensors.items()):
-        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
