@@ -19,6 +19,7 @@ from drgcn.errors import DrgcnWarning, InputError
 
 # Words that programs write for a value they do not have.
 _UNKNOWN: Final = ("nan", "na", "n/a", "#n/a", "<na>", "null")
+_INTEGER: Final = re.compile(r"-?\d+")
 _WHOLE: Final = re.compile(r"^(-?\d+)\.0*$")
 
 
@@ -374,10 +375,11 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
     Classes are numbered in sorted order: by value if every word is an integer, else as text. A
     whole number is the same class with a decimal point as without.
     """
-    texts = [_WHOLE.sub(r"\1", text) for text in texts]
+    texts = [_WHOLE.sub(r"\1", text.strip()) for text in texts]
     words = set(texts) - {""}
     unknown = sorted(word for word in words if word.lower() in _UNKNOWN)
-    if words >= {"-1", "0"}:  # without 0, as in -1 and 1, it is the name of a class
+    # As in files of numbers, where -1 is a node without a label; -1 and 1 are two classes.
+    if "-1" in words and words != {"-1", "1"} and all(map(_INTEGER.fullmatch, words)):
         unknown.append("-1")
     if unknown:
         raise InputError(
