@@ -76,6 +76,12 @@ def test_full_split_validates_on_the_last_known_nodes(tmp_path: Path) -> None:
         ("graph", pickle.dumps([1, 2], 2)),
         ("graph", pickle.dumps({0: [99999]}, 2)),
         ("ally", b"cut"),
+        ("ally", pickle.dumps([1, 2], 2)),
+        ("ty", pickle.dumps(np.eye(5, dtype=np.int32)[:3], 2)),
+        ("allx", pickle.dumps(np.eye(504), 2)),
+        ("tx", pickle.dumps({}, 2)),
+        ("test.index", b"504 507 1000000000000000"),
+        ("test.index", b"504 507 99999999999999999999"),
     ],
 )
 def test_damaged_files_are_one_clear_error(tmp_path: Path, end: str, content: bytes) -> None:

@@ -360,6 +360,12 @@ FASTGCN_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("reddit.npz", {"y_val": lambda y: y[:-1]}, "y_val must hold a class number"),
     ("reddit.npz", {"y_val": lambda y: y - 4}, "y_val must hold a class number"),
     ("reddit.npz", {"y_val": lambda y: y + 0.5}, "y_val must hold a class number"),
+    (
+        "reddit.npz",
+        {"y_val": lambda y: np.full_like(y, 2**64 - 1, dtype=np.uint64)},
+        "y_val must hold a class number",
+    ),
+    ("reddit_adj.npz", {"data": lambda d: d.astype(str)}, "of numbers"),
     ("reddit.npz", {"val_index": lambda i: i + 40}, "'val_index' must list nodes"),
     ("reddit_adj.npz", {"row": lambda r: r[:-1]}, "lists of one length"),
     ("reddit_adj.npz", {"row": lambda r: r + 40}, "names node"),

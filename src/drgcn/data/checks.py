@@ -198,6 +198,8 @@ def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np
             f"{parts.source}: edge {across[0]} joins two graphs, but by 'graph' each node belongs "
             "to a graph of its own: drop 'graph' if that is not what it means"
         )
+    if graph.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(f"{parts.source}: graph holds {graph.max()}: number the graphs from 0 on")
     return graph.astype(np.int64)
 
 
@@ -423,12 +425,19 @@ def from_numbers(
         )
     if values.dtype.kind in "US":
         return from_texts([str(value) for value in values.astype(np.str_)], source)
+    if values.dtype == np.float16:  # which does not reach to 2**31
+        values = values.astype(np.float32)
     if values.dtype.kind not in "biu" and not (
         values.dtype.kind == "f" and (np.abs(values) < 2**31).all() and (values % 1 == 0).all()
     ):
         raise InputError(
             f"{source}: y must hold whole numbers or words, but it holds {values.dtype} values: "
             "write -1 for nodes without a label, or name measured values with --target"
+        )
+    if values.dtype == np.uint64 and values.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(
+            f"{source}: y holds {values.max()} at node {values.argmax()}, but class numbers fit "
+            "into 64 bits with a sign: number the classes from 0 on"
         )
     numbers = values.astype(np.int64)
     if (numbers < -1).any():
