@@ -107,7 +107,7 @@ def _read_rebuilt(request: Request) -> RawGraph:
         raise InputError(
             f"{path}: expected {_FEATURES} features, {_LABELS} labels with names, and a graph "
             f"from 1 to {graphs} for each node; found features {x.shape}, labels {y.shape}, "
-            f"{len(names)} names and {len(np.unique(graph))} graphs. Put the whole file there "
+            f"{names.size} names and {len(np.unique(graph))} graphs. Put the whole file there "
             "(docs/data.md)."
         )
     pairs = checked_pairs(arrays["edges"].T, nodes, f"{path}, edges")
