@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 
 from drgcn.data import load
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 pytestmark = pytest.mark.usefixtures("invented")
 
@@ -192,7 +192,8 @@ def test_published_features_are_taken_first(tmp_path: Path, word: str) -> None:
     folder = _write_refined(tmp_path)
     (folder / f"corax_{word}.pkl").write_bytes(pickle.dumps(_refined_features(), 3))
     np.save(folder / "corar_features.npy", _refined_features() + 1)
-    data = load("CoraR", tmp_path, offline=True)
+    with pytest.warns(DrgcnWarning, match=f"no digest of corax_{word}"):
+        data = load("CoraR", tmp_path, offline=True)
     assert data.dataset.feature_source == "published"
     assert data.dataset.normalize == "none"
     assert (data.x.numpy() == _refined_features()).all()

@@ -177,6 +177,12 @@ READ: Final[dict[str, Writer]] = {
     "npz: a pickle of doubled lists, left out": _members(
         more__npy=_object_member(_DOUBLED + b".")
     ),
+    "npz: an adjacency in the byte order of another machine": _npz(
+        adj_matrix=np.eye(12, k=1, dtype=">f8"), node_attr=_GRAPH.x, node_label=_GRAPH.y
+    ),
+    "npz: an adjacency of half floats": _npz(
+        adj_matrix=np.eye(12, k=1, dtype="f2"), node_attr=_GRAPH.x, node_label=_GRAPH.y
+    ),
     "npz: a member that is no array": _members(note__txt=b"hello"),
 }
 

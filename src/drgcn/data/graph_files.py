@@ -26,7 +26,13 @@ from drgcn.data.checks import (
 )
 from drgcn.data.downloader import Request
 from drgcn.data.features import count_rows
-from drgcn.data.readers import Arrays, csr_from_parts, read_arrays, require_sound_archive
+from drgcn.data.readers import (
+    Arrays,
+    csr_from_parts,
+    native,
+    read_arrays,
+    require_sound_archive,
+)
 from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
 from drgcn.errors import DrgcnWarning, InputError
 
@@ -173,12 +179,12 @@ def _weight(arrays: Arrays, source: str) -> npt.NDArray[Any] | None:
 def _gnn_benchmark_layout(arrays: Arrays, source: str) -> Parts:
     if "adj_matrix" in arrays:
         stored = arrays["adj_matrix"]
-        if stored.ndim != 2 or stored.dtype.kind not in "biuf" or stored.dtype == np.float16:
+        if stored.ndim != 2 or stored.dtype.kind not in "biuf":
             raise InputError(
                 f"{source}: expected the adjacency as a matrix of numbers; found {stored.dtype} "
                 f"of shape {stored.shape}. Save it again."
             )
-        adjacency = sparse.csr_array(stored)
+        adjacency = sparse.csr_array(native(stored))
     else:
         adjacency = csr_from_parts(arrays, "adj_", source)
     adjacency.eliminate_zeros()

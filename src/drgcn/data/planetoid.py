@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,7 @@ from drgcn.data.downloader import Request
 from drgcn.data.features import Features, read_matrix
 from drgcn.data.readers import read_pickle, require_memory
 from drgcn.data.splits import Labels, Masks, from_indices
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 CLASS_NAMES: Final = {
     "cora": (
@@ -197,8 +198,15 @@ def _features(folder: Path, name: str, stem: str, given: Path | None) -> tuple[F
     published = [folder / f"{stem}_{word}.pkl" for word in ("features", "feature", "feat")]
     rebuilt = [folder / f"{name}_features{suffix}" for suffix in (".npy", ".npz")]
     for path in published + rebuilt:
+        if path.is_file() and path in published:
+            warnings.warn(
+                f"{name}: no digest of {path.name} is known; it is taken for the published file",
+                DrgcnWarning,
+                stacklevel=6,
+            )
+            return read_matrix(path), "published"
         if path.is_file():
-            return read_matrix(path), "published" if path in published else "rebuilt"
+            return read_matrix(path), "rebuilt"
     raise MissingDataError(
         f"{name} has its graph and labels in {folder}, but no features: put the authors' "
         f"{published[0].name} (https://github.com/THUDM/Refined-cora-citeseer) or your own "

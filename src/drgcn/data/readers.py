@@ -187,11 +187,9 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
             raise ValueError("indices and indptr are no whole numbers")
         if data.dtype.kind not in "biuf":
             raise ValueError("data are no numbers")
-        if data.dtype == np.float16:  # which scipy does not know
-            data = data.astype(np.float32)
         rows, columns = map(operator.index, shape.tolist())
         require_memory(8 * (rows + columns), source)
-        matrix = sparse.csr_array((data, indices, indptr), shape=(rows, columns))
+        matrix = sparse.csr_array((native(data), indices, indptr), shape=(rows, columns))
         matrix.check_format(full_check=True)
     except KeyError as error:
         raise InputError(
@@ -203,6 +201,13 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
             f"{source}: {prefix}data, indices, indptr and shape do not form a CSR matrix ({error})"
         ) from None
     return matrix
+
+
+def native(numbers: Any) -> Any:
+    """Return an array or matrix of numbers in a type that scipy knows: no half floats, no byte
+    order of another machine."""
+    kind = np.dtype(np.float32) if numbers.dtype == np.float16 else numbers.dtype
+    return numbers.astype(kind.newbyteorder("="))
 
 
 def read_json(path: Path) -> dict[str, Any]:
