@@ -145,6 +145,13 @@ REFUSED: Final[dict[str, Writer]] = {
         x_indptr=np.zeros(1, int),
         x_shape=np.array([np.inf, 2]),
     ),
+    "npz: sparse rows that end before they begin": _npz(
+        x=None,
+        x_data=np.zeros(1),
+        x_indices=np.zeros(1, int),
+        x_indptr=np.array([0, *[2_000_000] * 11, 0]),
+        x_shape=np.array([12, 3]),
+    ),
     "npz: bytes that are no text as labels": _npz(y=np.array([b"\xff", b"a"] * 6)),
     "npz: labels of 2**64 - 1": _npz(y=np.array([2**64 - 1, 0, 1] * 4, dtype=np.uint64)),
     "npz: -1 among words": _npz(y=np.array(["-1", "1", "2"] * 4)),

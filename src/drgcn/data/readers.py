@@ -190,7 +190,7 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
         rows, columns = map(operator.index, shape.tolist())
         require_memory(8 * (rows + columns), source)
         matrix = sparse.csr_array((native(data), indices, indptr), shape=(rows, columns))
-        matrix.check_format(full_check=True)
+        _require_rows(matrix)
     except KeyError as error:
         raise InputError(
             f"{source}: a sparse matrix needs {prefix}data, {prefix}indices, {prefix}indptr and "
@@ -201,6 +201,14 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
             f"{source}: {prefix}data, indices, indptr and shape do not form a CSR matrix ({error})"
         ) from None
     return matrix
+
+
+def _require_rows(matrix: Any) -> None:
+    """Refuse a CSR or CSC matrix whose parts do not fit, with a ``ValueError``."""
+    matrix.check_format(full_check=True)
+    # Not checked above where the last entry is 0: kernels would write far behind their arrays.
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("indptr goes down")
 
 
 def native(numbers: Any) -> Any:
@@ -501,5 +509,5 @@ def _build_matrix(node: _Sparse, state: dict[str, Any]) -> sparse.csr_array:
         return sparse.csr_array(sparse.coo_array((state["data"], coordinates), shape=shape))
     form = sparse.csr_array if isinstance(node, _Csr) else sparse.csc_array
     matrix = form((state["data"], state["indices"], state["indptr"]), shape=shape)
-    matrix.check_format(full_check=True)
+    _require_rows(matrix)
     return sparse.csr_array(matrix)
