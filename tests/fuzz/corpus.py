@@ -152,6 +152,8 @@ REFUSED: Final[dict[str, Writer]] = {
         x_indptr=np.array([0, *[2_000_000] * 11, 0]),
         x_shape=np.array([12, 3]),
     ),
+    "npz: edge weights without columns": _npz(edge_weight=np.zeros((24, 0))),
+    "npz: edge weights of two columns": _npz(edge_weight=np.ones((24, 2)) * [1, 2]),
     "npz: bytes that are no text as labels": _npz(y=np.array([b"\xff", b"a"] * 6)),
     "npz: labels of 2**64 - 1": _npz(y=np.array([2**64 - 1, 0, 1] * 4, dtype=np.uint64)),
     "npz: -1 among words": _npz(y=np.array(["-1", "1", "2"] * 4)),

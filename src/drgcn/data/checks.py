@@ -208,7 +208,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     if parts.weight is None:
         return None
     source = parts.edge_source or parts.source
-    given = parts.weight[:, 0] if parts.weight.ndim == 2 else parts.weight
+    given = parts.weight[:, 0] if parts.weight.shape[1:] == (1,) else parts.weight
     if given.shape != pairs.shape[1:] or given.dtype.kind not in "biuf":
         raise InputError(
             f"{source}: expected a number as the weight of each of the {pairs.shape[1]} "
