@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := pytest pytest-xdist pytest-timeout hypothesis import-linter ruff mypy
 
-.PHONY: demo test check tables clean
+.PHONY: demo test check tables fuzz clean
 
 demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download; ends in a report
 	$(BIN)/drgcn demo
@@ -18,6 +18,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+SECONDS ?= 60
+fuzz: $(VENV)/.installed-dev  ## malformed files for every reader, for SECONDS=60; counts, and exit code 1 after a defect
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz $(SECONDS) $(SEED)
 
 tables: $(VENV)/.installed  ## remake the tables and the picture of the README from results/
 	$(BIN)/python docs/make_tables.py

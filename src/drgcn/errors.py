@@ -10,6 +10,11 @@ class DrgcnError(Exception):
 class InputError(DrgcnError, ValueError):
     """Input that cannot be used: says what was expected, what came, and what to do."""
 
+    def __init__(self, message: object = "") -> None:
+        words = str(message)
+        # Files can hold words of any length, and messages quote them.
+        super().__init__(words if len(words) <= 1500 else f"{words[:900]} ... {words[-500:]}")
+
 
 class MissingDataError(DrgcnError, FileNotFoundError):
     """A dataset's files are not where they were looked for."""

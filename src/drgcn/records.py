@@ -5,15 +5,28 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import math
 import platform
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from drgcn._io import write_once, write_whole
 from drgcn._version import __version__
@@ -21,16 +34,6 @@ from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
     import torch
-
-_BASELINE_FACTS: Final = {
-    "method": str,
-    "settings": dict,
-    "data": dict,
-    "environment": dict,
-    "started": str,
-    "seconds": int | float,
-    "seeds": dict,
-}
 
 
 class Record(ABC):
@@ -64,14 +67,15 @@ class Record(ABC):
         """Return the record with the facts of a file.
 
         Raises:
-            ValueError, TypeError, KeyError, AttributeError: If they are not those of a record.
+            ValueError, TypeError, KeyError, AttributeError, ArithmeticError: If they are not
+                those of a record.
         """
 
     @classmethod
     def loads(cls, text: str, source: str = "this text") -> Self:
         """Read what :meth:`dumps` wrote."""
         try:
-            facts = json.loads(text)
+            facts = json.loads(text, object_pairs_hook=_without_repetition)
             if not isinstance(facts, dict) or facts.pop("format", None) != cls.format:
                 raise ValueError(f"it is not of format {cls.format}")
             return cls.from_facts(facts)
@@ -79,7 +83,9 @@ class Record(ABC):
             reason = f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
         except KeyError as error:
             reason = f"it has no {error.args[0]}"
-        except (ValueError, TypeError, AttributeError, InputError) as error:
+        except RecursionError:
+            reason = "it is nested too deeply"
+        except (ValueError, TypeError, AttributeError, ArithmeticError, InputError) as error:
             reason = str(error)
         raise InputError(f"Expected {cls.kind}; {source} is none ({reason}). Remove or repair it.")
 
@@ -138,6 +144,47 @@ class Record(ABC):
             raise InputError(f"{path} exists already; records are never overwritten.") from None
 
 
+#: A number that may be NaN or infinite, as a loss after training has diverged.
+AnyFloat = Annotated[float, "not finite"]
+
+
+def expect_object(values: Any, whose: str) -> None:
+    """Refuse what is no JSON object, with a ``ValueError``."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{whose} should be names with values")
+
+
+def expect_fields(made: type, values: Any, whose: str) -> None:
+    """Refuse values that are not those of a dataclass, by name and type, with a ``ValueError``.
+
+    Fields that are dataclasses themselves, or hold them by name, are checked by themselves.
+    """
+    expect_object(values, whose)
+    known = {f.name: (f.default, f.default_factory) for f in fields(made)}
+    for name, defaults in known.items():
+        if name not in values and defaults == (MISSING, MISSING):
+            raise ValueError(f"{whose} has no {name}")
+    if unknown := sorted(values.keys() - known):
+        raise ValueError(f"{whose} has an unknown {unknown[0]}")
+    expect_types(_types_of(made), values, whose)
+
+
+def expect_types(types: Mapping[str, Any], values: dict[str, Any], whose: str) -> None:
+    """Refuse values of other types than those given by name, with a ``ValueError``."""
+    for name, value in values.items():
+        if name in types and not _test_of(types[name])(value):
+            shown = repr(value)
+            shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+            raise ValueError(f"{whose} has {shown} as {name}")
+
+
+def seed_number(name: str) -> int:
+    """Return a seed from its name in a file, of which there is one: ``"7"``, and not ``"07"``."""
+    if not (name.isascii() and name.isdecimal()) or str(int(name)) != name:
+        raise ValueError(f"the seed {name!r} is no whole number as it is written here")
+    return int(name)
+
+
 @dataclass(frozen=True)
 class BaselineResult:
     """Accuracies of one seed of a baseline.
@@ -193,20 +240,26 @@ class BaselineRecord(Record):
 
     def dumps(self) -> str:
         """Return the record as JSON, with one line per seed."""
-        facts = {"format": self.format} | {name: getattr(self, name) for name in _BASELINE_FACTS}
+        facts = {"format": self.format} | {f.name: getattr(self, f.name) for f in fields(self)}
         facts["seconds"] = round(self.seconds, 3)
         facts["seeds"] = {seed: asdict(result) for seed, result in sorted(self.seeds.items())}
         return dump_facts(facts, by_line="seeds")
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> BaselineRecord:
-        """Return the record with the facts of a file, checked by kind."""
-        for name, kind in _BASELINE_FACTS.items():
-            if not isinstance(facts.get(name), kind):
-                raise ValueError(f"it has no {name}")
-        seeds = {int(seed): BaselineResult(**result) for seed, result in facts["seeds"].items()}
-        if not seeds or not isinstance(facts["data"].get("content_hash"), str):
-            raise ValueError("it has no seeds, or its data no content hash")
+        """Return the record with the facts of a file, checked by name, type and range."""
+        expect_fields(cls, facts, "it")
+        for seed, result in facts["seeds"].items():
+            expect_fields(BaselineResult, result, f"seed {seed}")
+            for name in ("test_accuracy", "val_accuracy"):
+                if not 0 <= result[name] <= 1:
+                    raise ValueError(f"seed {seed} has {result[name]} as {name}, no share")
+        seeds = {seed_number(seed): BaselineResult(**one) for seed, one in facts["seeds"].items()}
+        for name in ("name", "split", "content_hash"):
+            if not isinstance(facts["data"].get(name), str):
+                raise ValueError(f"its data has no {name}")
+        if not seeds or facts["seconds"] < 0:
+            raise ValueError("it has no seeds, or took less than no time")
         return cls(**{**facts, "seeds": seeds})
 
 
@@ -312,6 +365,40 @@ def source_hash() -> str:
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has {next(n for n in names if names.count(n) > 1)!r} twice")
+    return found
+
+
+@cache
+def _types_of(made: type) -> dict[str, Any]:
+    return get_type_hints(made, include_extras=True)
+
+
+@cache
+def _test_of(kind: Any) -> Callable[[Any], bool]:
+    """Return the test of a JSON value for a type; true and false are no numbers."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        tests = [_test_of(one) for one in inner]
+        return lambda value: any(test(value) for test in tests)
+    if origin is Literal:
+        return lambda value: type(value) is str and value in inner
+    if origin is list:
+        test = _test_of(inner[0])
+        return lambda value: type(value) is list and all(map(test, value))
+    if origin is dict or is_dataclass(kind):
+        return lambda value: type(value) is dict
+    if kind is float:
+        return lambda value: type(value) in (int, float) and math.isfinite(value)
+    if kind == AnyFloat:
+        return lambda value: type(value) in (int, float)
+    return lambda value: kind is Any or type(value) is kind
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

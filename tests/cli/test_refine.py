@@ -88,6 +88,7 @@ def test_kinds_of_text_can_be_left_out(call, papers):  # noqa: F811
     ("words", "message"),
     [
         (["papers", "--out", "papers"], "there already"),
+        (["papers", "--out", "new", "--evidence", "text"], "--text"),
         (["papers", "--out", "new", "--drop", "bad.csv"], "columns node"),
         (["papers", "--out", "new", "--drop", "far.csv"], "found 999 in drop"),
         (["papers", "--out", "new", "--remove-features", "a"], "--remove-features"),

@@ -31,7 +31,7 @@ def test_words_are_numbered_in_sorted_order() -> None:
 
 
 def test_whole_numbers_are_sorted_by_value() -> None:
-    assert from_texts(["10", "9", "-1"])[1] == ("-1", "9", "10")
+    assert from_texts(["10", "9", "-2"])[1] == ("-2", "9", "10")
 
 
 def test_gaps_in_class_numbers_are_closed() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from drgcn.data import describe, download, downloader, load, verify
 from drgcn.data.catalog import PublishedFile
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 CONTENT = {"toy/a.bin": b"first", "toy/b.bin": b"second"}
 
@@ -221,3 +221,28 @@ def test_real_files_have_the_known_digests(real_root: Path, name: str) -> None:
     if "missing" in found:
         pytest.skip(f"{name} is not under DRGCN_DATA")
     assert found == {"ok"}
+
+
+def _write_invented(root: Path, name: str) -> None:
+    for file in describe(name).files:
+        path = root / file.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"invented")
+
+
+def test_files_that_are_not_the_published_ones_are_not_loaded_under_its_name(
+    tmp_path: Path,
+) -> None:
+    _write_invented(tmp_path, "cora")
+    with pytest.raises(InputError, match=r"published files of cora .*ind\.cora\.x"):
+        load("cora", tmp_path, offline=True)
+
+
+@pytest.mark.parametrize("name", ["ppi", "reddit"])
+def test_files_without_a_known_digest_are_read_with_a_word(tmp_path: Path, name: str) -> None:
+    _write_invented(tmp_path, name)
+    with (
+        pytest.warns(DrgcnWarning, match="no digests"),
+        pytest.raises(InputError, match="damaged"),
+    ):
+        load(name, tmp_path, offline=True)

@@ -13,7 +13,9 @@ import torch
 from scipy import sparse
 
 from drgcn.data import load
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
+
+pytestmark = pytest.mark.usefixtures("invented")
 
 # nodes, edges, features, classes, loops in the files, unlabelled
 COUNTS = {
@@ -74,6 +76,12 @@ def test_full_split_validates_on_the_last_known_nodes(tmp_path: Path) -> None:
         ("graph", pickle.dumps([1, 2], 2)),
         ("graph", pickle.dumps({0: [99999]}, 2)),
         ("ally", b"cut"),
+        ("ally", pickle.dumps([1, 2], 2)),
+        ("ty", pickle.dumps(np.eye(5, dtype=np.int32)[:3], 2)),
+        ("allx", pickle.dumps(np.eye(504), 2)),
+        ("tx", pickle.dumps({}, 2)),
+        ("test.index", b"504 507 1000000000000000"),
+        ("test.index", b"504 507 99999999999999999999"),
     ],
 )
 def test_damaged_files_are_one_clear_error(tmp_path: Path, end: str, content: bytes) -> None:
@@ -184,7 +192,8 @@ def test_published_features_are_taken_first(tmp_path: Path, word: str) -> None:
     folder = _write_refined(tmp_path)
     (folder / f"corax_{word}.pkl").write_bytes(pickle.dumps(_refined_features(), 3))
     np.save(folder / "corar_features.npy", _refined_features() + 1)
-    data = load("CoraR", tmp_path, offline=True)
+    with pytest.warns(DrgcnWarning, match=f"no digest of corax_{word}"):
+        data = load("CoraR", tmp_path, offline=True)
     assert data.dataset.feature_source == "published"
     assert data.dataset.normalize == "none"
     assert (data.x.numpy() == _refined_features()).all()

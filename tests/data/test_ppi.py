@@ -12,13 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from drgcn.data import describe, download, load, unite, verify
+from drgcn.data import describe, download, load, ppi, unite, verify
 from drgcn.errors import InputError, MissingDataError
 
 from .tissues import COUNTS, STEMS, Tissue, tissues, write_graphsage, write_raw, write_rebuilt
 
+pytestmark = pytest.mark.usefixtures("invented")
+
 GRAPHS = tissues()
 SAGE = ["ppi/ppi-G.json", "ppi/ppi-id_map.json", "ppi/ppi-class_map.json", "ppi/ppi-feats.npy"]
+
+_require_published_nodes = ppi._require_published_nodes
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppi, "_require_published_nodes", lambda *_: None)
 
 
 @pytest.fixture
@@ -419,3 +428,9 @@ def test_real_rebuilt_graphs_have_their_counts(real: Callable[..., Any]) -> None
     parts = [by_protein.identity[by_protein[f"{part}_mask"]].unique() for part in COUNTS]
     assert [len(part) for part in parts] == [2581, 860, 860]
     assert len(torch.cat(parts).unique()) == len(data.identity.unique()) == 4301
+
+
+def test_other_graphs_in_its_form_are_not_ppi(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppi, "_require_published_nodes", _require_published_nodes)
+    with pytest.raises(InputError, match="44,906 train nodes"):
+        load("ppi", raw.parent, offline=True)

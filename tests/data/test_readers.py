@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from drgcn.data import readers
+from drgcn.data import load, readers
 from drgcn.data.readers import read_pickle
 from drgcn.errors import InputError
+
+from .graphs import small, write_npz, write_parquet, write_pt, write_sparse_npz
 
 ARRAYS = [
     np.arange(6.0).reshape(2, 3),
@@ -230,3 +232,14 @@ def test_garbage_gives_a_value_or_an_input_error(tmp_path: Path, noise: bytes, p
 def test_message_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"empty\.pkl is not a complete pickle"):
         read_pickle(_write(tmp_path / "empty.pkl", b""))
+
+
+@pytest.mark.parametrize("write", [write_npz, write_pt, write_parquet, write_sparse_npz])
+def test_what_would_unpack_to_more_than_memory_holds_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any
+) -> None:
+    suffix = {write_pt: ".pt", write_parquet: ""}.get(write, ".npz")
+    path = write(tmp_path / f"graph{suffix}", small())
+    monkeypatch.setattr(readers, "MEMORY_BUDGET", 100)
+    with pytest.raises(InputError, match="half of this machine's memory"):
+        load(path)

@@ -16,6 +16,8 @@ from drgcn.data import describe, download, load, verify
 from drgcn.data.reddit import CLASS_SIZES, PUBLISHED, Sizes
 from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
+pytestmark = pytest.mark.usefixtures("invented")
+
 SAINT = ["reddit/adj_full.npz", "reddit/feats.npy", "reddit/class_map.json", "reddit/role.json"]
 FASTGCN = ["reddit/reddit.npz", "reddit/reddit_adj.npz"]
 PARTS = {"train": "tr", "val": "va", "test": "te"}
@@ -358,6 +360,12 @@ FASTGCN_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("reddit.npz", {"y_val": lambda y: y[:-1]}, "y_val must hold a class number"),
     ("reddit.npz", {"y_val": lambda y: y - 4}, "y_val must hold a class number"),
     ("reddit.npz", {"y_val": lambda y: y + 0.5}, "y_val must hold a class number"),
+    (
+        "reddit.npz",
+        {"y_val": lambda y: np.full_like(y, 2**64 - 1, dtype=np.uint64)},
+        "y_val must hold a class number",
+    ),
+    ("reddit_adj.npz", {"data": lambda d: d.astype(str)}, "of numbers"),
     ("reddit.npz", {"val_index": lambda i: i + 40}, "'val_index' must list nodes"),
     ("reddit_adj.npz", {"row": lambda r: r[:-1]}, "lists of one length"),
     ("reddit_adj.npz", {"row": lambda r: r + 40}, "names node"),

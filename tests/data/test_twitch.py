@@ -14,6 +14,8 @@ from drgcn.data.catalog import TWITCH_GRAPHS
 from drgcn.data.union import graph_sizes
 from drgcn.errors import InputError, MissingDataError
 
+pytestmark = pytest.mark.usefixtures("invented")
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
@@ -200,6 +201,26 @@ def test_a_damaged_checkpoint_is_started_anew(tiny, tmp_path):
     with pytest.warns(DrgcnWarning, match="damaged"):
         again = fit(lambda: GCN(24, 8, 4), tiny, [0], epochs=3, checkpoint=path)
     assert again.test_accuracy == first.test_accuracy
+
+
+def test_no_flipped_bit_of_a_checkpoint_goes_unnoticed(tmp_path):
+    path = tmp_path / "c"
+    save_checkpoint(path, {"a": torch.arange(3.0), "b": torch.tensor([True])}, 1.5, "run")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.warns(DrgcnWarning, match="damaged"):
+            assert load_checkpoint(path, "run") is None, place
+
+
+@pytest.mark.parametrize("metadata", [None, {"run": ""}, {"run": "", "seconds": "1.0"}])
+def test_a_checkpoint_without_its_digest_is_started_anew(tmp_path, metadata):
+    path = tmp_path / "c"
+    path.write_bytes(save({"a": torch.zeros(2)}, metadata=metadata))
+    with pytest.warns(DrgcnWarning, match="older layout"):
+        assert load_checkpoint(path) is None
 
 
 def test_an_interruption_in_the_middle_of_an_epoch_costs_no_bit(tiny, tmp_path, monkeypatch):

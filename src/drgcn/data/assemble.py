@@ -13,6 +13,7 @@ import torch
 from scipy import sparse
 
 from drgcn.data.features import Features, normalized
+from drgcn.data.readers import require_memory
 from drgcn.data.splits import AnyLabels, Masks, labelled
 from drgcn.errors import InputError
 
@@ -88,6 +89,8 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
     """
     from torch_geometric.data import Data
 
+    if not as_sparse:
+        require_memory(4 * raw.x.shape[0] * raw.x.shape[1], name)
     x = raw.x.astype(np.float32)
     x = normalized(x, normalize, raw.masks.train)
     edges = undirected(raw.pairs, len(raw.y))
@@ -312,6 +315,8 @@ def as_features(x: torch.Tensor, source: str) -> Features:
     """Return a feature matrix, dense or in CSR form as the tensor is dense or sparse."""
     if x.layout == torch.strided:
         return _numpy(x, source)
+    if x.is_meta:
+        return _numpy(x, source)
     coo = x.to_sparse_coo().coalesce()
     if coo.dense_dim() or not coo.is_floating_point():
         return _numpy(coo.to_dense(), source)
@@ -328,6 +333,9 @@ def as_array(value: Any, source: str) -> npt.NDArray[Any]:
 
 
 def _numpy(tensor: torch.Tensor, source: str) -> npt.NDArray[Any]:
+    if tensor.is_meta:
+        raise InputError(f"{source}: expected tensors with values; found one on the device meta.")
+    require_memory(tensor.numel() * tensor.element_size(), source)
     # numpy does not know all of torch's float types.
     tensor = tensor.detach().cpu()
     try:

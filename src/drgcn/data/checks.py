@@ -19,6 +19,7 @@ from drgcn.errors import DrgcnWarning, InputError
 
 # Words that programs write for a value they do not have.
 _UNKNOWN: Final = ("nan", "na", "n/a", "#n/a", "<na>", "null")
+_INTEGER: Final = re.compile(r"-?\d+")
 _WHOLE: Final = re.compile(r"^(-?\d+)\.0*$")
 
 
@@ -197,6 +198,8 @@ def _checked_graph(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np
             f"{parts.source}: edge {across[0]} joins two graphs, but by 'graph' each node belongs "
             "to a graph of its own: drop 'graph' if that is not what it means"
         )
+    if graph.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(f"{parts.source}: graph holds {graph.max()}: number the graphs from 0 on")
     return graph.astype(np.int64)
 
 
@@ -205,7 +208,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     if parts.weight is None:
         return None
     source = parts.edge_source or parts.source
-    given = parts.weight[:, 0] if parts.weight.ndim == 2 else parts.weight
+    given = parts.weight[:, 0] if parts.weight.shape[1:] == (1,) else parts.weight
     if given.shape != pairs.shape[1:] or given.dtype.kind not in "biuf":
         raise InputError(
             f"{source}: expected a number as the weight of each of the {pairs.shape[1]} "
@@ -374,10 +377,11 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
     Classes are numbered in sorted order: by value if every word is an integer, else as text. A
     whole number is the same class with a decimal point as without.
     """
-    texts = [_WHOLE.sub(r"\1", text) for text in texts]
+    texts = [_WHOLE.sub(r"\1", text.strip()) for text in texts]
     words = set(texts) - {""}
     unknown = sorted(word for word in words if word.lower() in _UNKNOWN)
-    if words >= {"-1", "0"}:  # without 0, as in -1 and 1, it is the name of a class
+    # As in files of numbers, where -1 is a node without a label; -1 and 1 are two classes.
+    if "-1" in words and words != {"-1", "1"} and all(map(_INTEGER.fullmatch, words)):
         unknown.append("-1")
     if unknown:
         raise InputError(
@@ -421,12 +425,19 @@ def from_numbers(
         )
     if values.dtype.kind in "US":
         return from_texts([str(value) for value in values.astype(np.str_)], source)
+    if values.dtype == np.float16:  # which does not reach to 2**31
+        values = values.astype(np.float32)
     if values.dtype.kind not in "biu" and not (
         values.dtype.kind == "f" and (np.abs(values) < 2**31).all() and (values % 1 == 0).all()
     ):
         raise InputError(
             f"{source}: y must hold whole numbers or words, but it holds {values.dtype} values: "
             "write -1 for nodes without a label, or name measured values with --target"
+        )
+    if values.dtype == np.uint64 and values.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(
+            f"{source}: y holds {values.max()} at node {values.argmax()}, but class numbers fit "
+            "into 64 bits with a sign: number the classes from 0 on"
         )
     numbers = values.astype(np.int64)
     if (numbers < -1).any():

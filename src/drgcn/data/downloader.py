@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Literal
 
 from drgcn._io import replacing
 from drgcn.data.catalog import Description, PublishedFile, describe
-from drgcn.errors import InputError, MissingDataError
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 Status = Literal["ok", "missing", "different", "unknown"]
 
@@ -119,14 +120,36 @@ class Request:
         """The split that was named, or else the default one."""
         return self.named_split or self.entry.default_split
 
-    def fetch_missing(self, prefixes: tuple[str, ...] = ("",)) -> None:
-        """Download the files that are not on disk, among those whose path has a prefix."""
-        missing = [
-            file
-            for file in files_of(self.entry, self.root)
-            if file.path.startswith(prefixes) and not (self.root / file.path).is_file()
-        ]
+    def require_files(self, prefixes: tuple[str, ...] = ("",)) -> None:
+        """Download the files that are not on disk, and refuse those that are not the published.
+
+        Args:
+            prefixes: What the paths of the files that are needed begin with.
+        """
+        files = files_of(self.entry, self.root)
+        needed = [file for file in files if file.path.startswith(prefixes)]
+        missing = [file for file in needed if not (self.root / file.path).is_file()]
         _fetch(self.entry, missing, self.root, self.offline, None)
+        _require_published(self.entry, needed, self.root)
+
+
+def _require_published(description: Description, files: list[PublishedFile], root: Path) -> None:
+    """Refuse files under a published set's name that are others; warn where nobody can tell."""
+    status = {file.path: _status(root, file) for file in files}
+    different = [path for path, found in status.items() if found == "different"]
+    if different:
+        raise InputError(
+            f"Expected the published files of {description.name} under {root}; found another "
+            f"content in {', '.join(different)} (its SHA-256 differs). Fetch what differs again "
+            f"(drgcn data download {description.name}), or load a graph of your own by its path."
+        )
+    if "unknown" in status.values():
+        warnings.warn(
+            f"{description.name}: no digests of its published files are known, so those under "
+            f"{root} are checked by their counts alone",
+            DrgcnWarning,
+            stacklevel=5,
+        )
 
 
 def _fetch(

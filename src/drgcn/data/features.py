@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.data.readers import csr_from_parts, read_array, read_arrays, read_pickle
+from drgcn.data.readers import (
+    csr_from_parts,
+    read_array,
+    read_arrays,
+    read_pickle,
+    require_memory,
+)
 from drgcn.errors import DrgcnWarning, InputError
 
 # Either a dense float32 array or a scipy.sparse.csr_array of float32.
@@ -72,6 +78,7 @@ def count_rows(matrix: Any, source: object) -> int:
             f"{source}: features must be a matrix [nodes, features], but their shape is "
             f"{tuple(matrix.shape)}"
         )
+    require_memory(8 * sum(matrix.shape), source)
     return int(matrix.shape[0])
 
 

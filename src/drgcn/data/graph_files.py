@@ -26,7 +26,13 @@ from drgcn.data.checks import (
 )
 from drgcn.data.downloader import Request
 from drgcn.data.features import count_rows
-from drgcn.data.readers import Arrays, csr_from_parts, read_arrays
+from drgcn.data.readers import (
+    Arrays,
+    csr_from_parts,
+    native,
+    read_arrays,
+    require_sound_archive,
+)
 from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
 from drgcn.errors import DrgcnWarning, InputError
 
@@ -40,7 +46,7 @@ _NO_COLUMNS: Final = Columns()
 
 def read(request: Request) -> RawGraph:
     """Read a set of the family ``gnn-benchmark`` or ``heterophilous``."""
-    request.fetch_missing()
+    request.require_files()
     entry = request.entry
     parts = read_npz(request.root / entry.files[0].path)
     return checked(
@@ -172,12 +178,18 @@ def _weight(arrays: Arrays, source: str) -> npt.NDArray[Any] | None:
 
 def _gnn_benchmark_layout(arrays: Arrays, source: str) -> Parts:
     if "adj_matrix" in arrays:
-        adjacency = sparse.csr_array(arrays["adj_matrix"])
+        stored = arrays["adj_matrix"]
+        if stored.ndim != 2 or stored.dtype.kind not in "biuf":
+            raise InputError(
+                f"{source}: expected the adjacency as a matrix of numbers; found {stored.dtype} "
+                f"of shape {stored.shape}. Save it again."
+            )
+        adjacency = sparse.csr_array(native(stored))
     else:
         adjacency = csr_from_parts(arrays, "adj_", source)
     adjacency.eliminate_zeros()
-    stored = next((key for key in ("attr_matrix", "node_attr") if key in arrays), None)
-    x: Any = csr_from_parts(arrays, "attr_", source) if stored is None else arrays[stored]
+    name = next((key for key in ("attr_matrix", "node_attr") if key in arrays), None)
+    x: Any = csr_from_parts(arrays, "attr_", source) if name is None else arrays[name]
     nodes = count_rows(x, source)
     if adjacency.shape != (nodes, nodes):
         raise InputError(f"{source}: the adjacency is {adjacency.shape}, but x has {nodes} nodes")
@@ -309,8 +321,7 @@ def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:
         multi_label = isinstance(info, DatasetInfo) and info.multi_label
         y, class_names = from_stored(arrays["y"], nodes, source, multi_label=multi_label)
     if isinstance(info, DatasetInfo):
-        if class_names == tuple(map(str, range(info.classes))):
-            class_names = info.class_names
+        class_names = _stored_names(info, class_names)
         if stored.get("graph") is not None:
             arrays["graph"] = as_array(stored["graph"], source)
     names = stored.get("graph_names")
@@ -327,6 +338,15 @@ def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:
     )
 
 
+def _stored_names(info: DatasetInfo, numbers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of classes that were saved, if they are those of the numbers found."""
+    names = info.class_names
+    fits = isinstance(names, tuple) and len(names) == len(set(names)) == len(numbers)
+    if fits and all(isinstance(name, str) for name in names):
+        return names if numbers == tuple(map(str, range(len(numbers)))) else numbers
+    return numbers
+
+
 def _load_saved(path: Path) -> Mapping[Any, Any]:
     """Load a ``.pt`` file that holds a PyG ``Data`` or a dictionary, running none of its code."""
     from torch_geometric.data import Data
@@ -335,6 +355,7 @@ def _load_saved(path: Path) -> Mapping[Any, Any]:
 
     safe = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, DatasetInfo]
     try:
+        require_sound_archive(path)
         with (
             torch.serialization.safe_globals(safe),
             # Indices past the end of a sparse tensor would be followed into foreign memory.
@@ -345,6 +366,8 @@ def _load_saved(path: Path) -> Mapping[Any, Any]:
             stored = stored[0]
         if isinstance(stored, Data):
             return dict(stored.to_dict())
+    except InputError as error:
+        raise InputError(f"{path} was not read: {error}") from None
     except Exception as error:  # a damaged file can raise nearly anything
         refused = re.search(r"GLOBAL (\S+)", str(error))
         reason = f"it asks for {refused[1]}" if refused else type(error).__name__

@@ -16,6 +16,7 @@ from drgcn.data.checks import Columns, Parts, checked
 from drgcn.data.downloader import Request, data_root
 from drgcn.data.features import NORMALIZATIONS
 from drgcn.data.graph_files import read_npz, read_saved
+from drgcn.data.readers import refuse_exhaustion
 from drgcn.data.tables import read_folder
 from drgcn.errors import DrgcnWarning, InputError
 
@@ -95,15 +96,16 @@ def load(
     if path is not None:
         _check_options(path.name, options, ("require_labels", "target", "identity"))
         columns = Columns(options.pop("target", None), options.pop("identity", None))
-        raw = checked(_read_own(path, columns), split, split_seed, **options)
-        return assemble(
-            raw,
-            name=path.stem,
-            normalize=normalize or "none",
-            as_sparse=sparse,
-            home=str(path),
-            options=columns.named,
-        )
+        with refuse_exhaustion(path):
+            raw = checked(_read_own(path, columns), split, split_seed, **options)
+            return assemble(
+                raw,
+                name=path.stem,
+                normalize=normalize or "none",
+                as_sparse=sparse,
+                home=str(path),
+                options=columns.named,
+            )
 
     entry = describe(str(name))
     _check_options(entry.name, options, entry.options)
@@ -111,10 +113,10 @@ def load(
         raise InputError(
             f"{entry.name} has no split {split!r}: choose one of {', '.join(entry.splits)}"
         )
-    raw = _reader(entry.family)(
-        Request(entry, data_root(root), split, split_seed, offline, options)
-    )
-    with warnings.catch_warnings():
+    request = Request(entry, data_root(root), split, split_seed, offline, options)
+    with refuse_exhaustion(entry.name):
+        raw = _reader(entry.family)(request)
+    with warnings.catch_warnings(), refuse_exhaustion(entry.name):
         if normalize is None:
             # Reddit's signed rows are divided by their sums because the original code does so;
             # whoever has not asked for it needs no advice against it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +16,9 @@ from drgcn.data.assemble import RawGraph
 from drgcn.data.checks import from_published
 from drgcn.data.downloader import Request
 from drgcn.data.features import Features, read_matrix
-from drgcn.data.readers import read_pickle
-from drgcn.data.splits import Masks, from_indices
-from drgcn.errors import InputError, MissingDataError
+from drgcn.data.readers import read_pickle, require_memory
+from drgcn.data.splits import Labels, Masks, from_indices
+from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 CLASS_NAMES: Final = {
     "cora": (
@@ -48,7 +50,7 @@ _REFINED: Final = {
 
 def read(request: Request) -> RawGraph:
     """Read a set of the family ``planetoid`` or ``refined``."""
-    request.fetch_missing()
+    request.require_files()
     name = request.entry.name
     if request.entry.family == "refined":
         return _read_refined(request.root / "refined", name, **request.options)
@@ -73,9 +75,20 @@ def _read_planetoid(folder: Path, name: str, split: str) -> RawGraph:
         for end in ("allx", "ally", "tx", "ty", "x", "y", "graph")
     )
     test = _test_ids(Path(f"{stem}.test.index"))
+    matrices, tables = (allx, tx, x), (ally, ty, y)
+    if not all(map(sparse.issparse, matrices)) or not all(
+        isinstance(table, np.ndarray) and table.ndim == 2 for table in tables
+    ):
+        raise InputError(
+            f"{stem}.*: expected sparse matrices as allx, tx and x, and dense ones as ally, ty "
+            "and y; found others. Fetch the files again."
+        )
     known, nodes = len(ally), max(int(test.max(initial=0)) + 1, len(ally))
+    require_memory(8 * nodes, f"{stem}.test.index")
     if not (
         allx.shape[0] == known
+        and allx.shape[1] == tx.shape[1]
+        and ally.shape[1] == ty.shape[1]
         and x.shape[0] == len(y) <= known
         and tx.shape[0] == len(ty) == len(np.unique(test)) == len(test)
         and test.min(initial=known) >= known
@@ -88,11 +101,14 @@ def _read_planetoid(folder: Path, name: str, split: str) -> RawGraph:
     row[test] = known + np.arange(len(test))
     nothing = sparse.csr_array((1, allx.shape[1]), dtype=allx.dtype)
     one_hot = np.vstack([ally, ty, np.zeros_like(ty[:1])])
+    labels = from_published(one_hot[row], f"{stem}.ally and .ty")
+    masks = _masks(split, nodes, len(y), known, test)
+    _require_labels(labels, masks, f"{stem}.ally and .ty")
     return RawGraph(
         x=sparse.csr_array(sparse.vstack([allx, tx, nothing], format="csr")[row]),
-        y=from_published(one_hot[row], f"{stem}.ally and .ty"),
+        y=labels,
         pairs=_pairs(graph, nodes, f"{stem}.graph"),
-        masks=_masks(split, nodes, len(y), known, test),
+        masks=masks,
         split=split,
         class_names=CLASS_NAMES[name],
     )
@@ -108,10 +124,15 @@ def _masks(split: str, nodes: int, few: int, known: int, test: npt.NDArray[np.in
     return from_indices(nodes, range(start), range(start, known), test.tolist())
 
 
+def _require_labels(y: Labels, masks: Masks, source: str) -> None:
+    if any((y[mask] < 0).any() for mask in masks):
+        raise InputError(f"{source}: a node of the split has no label: fetch the files again")
+
+
 def _test_ids(path: Path) -> npt.NDArray[np.int64]:
     try:
         return np.array(path.read_text(encoding="ascii").split(), dtype=np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InputError(f"{path} must hold one node number a line: fetch it again") from None
 
 
@@ -119,7 +140,7 @@ def _pairs(graph: Any, nodes: int, source: str) -> npt.NDArray[np.int64]:
     try:
         listed = [(node, other) for node, others in graph.items() for other in others]
         pairs = np.array(listed, dtype=np.int64).reshape(-1, 2).T
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise InputError(f"{source} must map each node to its neighbours") from None
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < nodes:
         raise InputError(f"{source} names nodes outside 0..{nodes - 1}: fetch it again")
@@ -152,19 +173,17 @@ def _read_refined(
             "features in the node order of the published adjacency"
         )
     pairs = adjacency.tocoo()
+    # NOTE[PAPER]: only the sizes 1180/500/1000 and 1691/500/1000 are stated. The ranges keep
+    # Planetoid's order (training, validation, test); the authors' own README names 1,000
+    # validation and 500 test nodes and runs one past the end, against the paper.
+    ends = (0, train, train + _VALIDATION, len(y))
+    masks = from_indices(len(y), *(range(*part) for part in pairwise(ends)))
+    _require_labels(y, masks, f"{stem}_labels.pkl")
     return RawGraph(
         x=x,
         y=y,
         pairs=np.stack([pairs.row, pairs.col]).astype(np.int64),
-        # NOTE[PAPER]: only the sizes 1180/500/1000 and 1691/500/1000 are stated. The ranges keep
-        # Planetoid's order (training, validation, test); the authors' own README names 1,000
-        # validation and 500 test nodes and runs one past the end, against the paper.
-        masks=from_indices(
-            len(y),
-            range(train),
-            range(train, train + _VALIDATION),
-            range(train + _VALIDATION, len(y)),
-        ),
+        masks=masks,
         split="full",
         class_names=CLASS_NAMES[origin],
         feature_source=source,
@@ -179,8 +198,15 @@ def _features(folder: Path, name: str, stem: str, given: Path | None) -> tuple[F
     published = [folder / f"{stem}_{word}.pkl" for word in ("features", "feature", "feat")]
     rebuilt = [folder / f"{name}_features{suffix}" for suffix in (".npy", ".npz")]
     for path in published + rebuilt:
+        if path.is_file() and path in published:
+            warnings.warn(
+                f"{name}: no digest of {path.name} is known; it is taken for the published file",
+                DrgcnWarning,
+                stacklevel=6,
+            )
+            return read_matrix(path), "published"
         if path.is_file():
-            return read_matrix(path), "published" if path in published else "rebuilt"
+            return read_matrix(path), "rebuilt"
     raise MissingDataError(
         f"{name} has its graph and labels in {folder}, but no features: put the authors' "
         f"{published[0].name} (https://github.com/THUDM/Refined-cora-citeseer) or your own "

@@ -30,6 +30,8 @@ _FEATURES: Final = 50
 _LABELS: Final = 121
 # Training, validation and test graphs.
 _GRAPHS: Final = {"train": 20, "val": 2, "test": 2}
+# Nodes of each part, all its graphs together.
+_NODES: Final = {"train": 44_906, "val": 6_514, "test": 5_524}
 # Parts as PyG's files name them.
 _RAW_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
 # Seed of the split by proteins: there is one such split.
@@ -44,7 +46,7 @@ def read(request: Request) -> RawGraph:
     if request.entry.family == "ppi-rebuilt":
         return _read_rebuilt(request)
     _require_features(request.entry, request.root)
-    request.fetch_missing()
+    request.require_files()
     folder = request.root / "ppi"
     if _all_there(request.entry.files, request.root):
         parts = _read_graphsage(folder)
@@ -62,7 +64,19 @@ def read(request: Request) -> RawGraph:
                 f"{folder}: PPI has {_FEATURES} features and {_LABELS} labels a node, but the "
                 f"{part} files hold {columns} and {labels}: fetch them again"
             )
+    _require_published_nodes(folder, parts)
     return join(parts, split="published")
+
+
+def _require_published_nodes(folder: Path, parts: dict[str, list[Piece]]) -> None:
+    """Refuse other graphs in the published form; no digests of the files are known."""
+    for part, pieces in parts.items():
+        nodes = sum(len(piece.y) for piece in pieces)
+        if nodes != _NODES[part]:
+            raise InputError(
+                f"{folder}: PPI has {_NODES[part]:,} {part} nodes, but the files hold {nodes:,}: "
+                "fetch the published ones, or load your own graph by its path"
+            )
 
 
 def _read_rebuilt(request: Request) -> RawGraph:
@@ -72,7 +86,7 @@ def _read_rebuilt(request: Request) -> RawGraph:
     split ``disjoint`` all nodes of a protein are in one part, and every part has nodes in every
     graph.
     """
-    request.fetch_missing()
+    request.require_files()
     path = request.root / request.entry.files[0].path
     arrays = read_arrays(path)
     needed = ("edges", "graph_id", "entrez", "features", "labels_approx", "label_go")
@@ -93,7 +107,7 @@ def _read_rebuilt(request: Request) -> RawGraph:
         raise InputError(
             f"{path}: expected {_FEATURES} features, {_LABELS} labels with names, and a graph "
             f"from 1 to {graphs} for each node; found features {x.shape}, labels {y.shape}, "
-            f"{len(names)} names and {len(np.unique(graph))} graphs. Put the whole file there "
+            f"{names.size} names and {len(np.unique(graph))} graphs. Put the whole file there "
             "(docs/data.md)."
         )
     pairs = checked_pairs(arrays["edges"].T, nodes, f"{path}, edges")

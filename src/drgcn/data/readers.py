@@ -8,14 +8,20 @@ table of stand-ins that only record their arguments. When the whole file has bee
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import operator
+import os
 import pickle
 import re
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +31,46 @@ from drgcn.errors import DrgcnWarning, InputError
 
 # Arrays by name; where object arrays are read, sparse matrices too.
 Arrays = Mapping[str, Any]
+
+#: Bytes that the content of a file may take in memory: half of this machine's.
+MEMORY_BUDGET: Final = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+# Objects that a pickle may describe for each of its bytes. Each reference to a list takes two
+# bytes, however much is in it: lists of lists of lists can grow without end.
+_OBJECTS_PER_BYTE: Final = 16
+# Whole numbers below this all have hashes of their own.
+_LARGEST_KEY: Final = 1 << 60
+
+
+def require_memory(needed: int, source: object) -> None:
+    """Refuse what would take more memory than a file may, before it is asked for."""
+    if needed > MEMORY_BUDGET:
+        raise InputError(
+            f"{source}: expected what fits into half of this machine's memory, "
+            f"{MEMORY_BUDGET / 2**30:,.1f} GiB; found sizes that ask for {_gib(needed)}. "
+            "Check the file, or use a smaller graph."
+        )
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:,.1f} GiB" if count < 2**60 else "far more"
+
+
+@contextmanager
+def refuse_exhaustion(source: object) -> Iterator[None]:
+    """Turn errors of memory, depth, range and text that a file causes into an ``InputError``."""
+    try:
+        yield
+    except MemoryError:
+        reason = "it asks for more memory than there is"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except UnicodeError:
+        reason = "it has text that is not UTF-8"
+    except OverflowError:
+        reason = "it has a number out of range"
+    else:
+        return
+    raise InputError(f"Expected a graph; {source} is damaged or none ({reason}). Check it.")
 
 
 def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
@@ -43,6 +89,7 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path} holds a single array, but an .npz archive was expected")
+            _require_unpacked(archive.zip, path)
             arrays = {}
             for key in archive.files:
                 try:
@@ -57,23 +104,39 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
         raise InputError(_numpy_refusal(path, error)) from None
 
 
+def _require_unpacked(archive: zipfile.ZipFile, source: object) -> None:
+    """Refuse an archive that would unpack to more than memory is meant to hold."""
+    require_memory(sum(member.file_size for member in archive.infolist()), source)
+
+
+def _require_filled(stream: Any, size: int) -> bool:
+    """Refuse an array whose header asks for more bytes than follow; true if it holds objects."""
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[np.lib.format.read_magic(stream)]
+    shape, _, dtype = read_header(stream)
+    if dtype.hasobject:
+        return True
+    if math.prod(shape) * dtype.itemsize > size:
+        raise ValueError("the header of an array asks for more than follows")
+    return False
+
+
 def _is_pickled(error: Exception) -> bool:
     return "allow_pickle" in str(error) and "Object arrays" in str(error)
 
 
 def _read_member(archive: Any, key: str, objects: bool) -> Any:
-    try:
-        return archive[key]
-    except ValueError as error:
-        if not objects or not _is_pickled(error):
-            raise
-    with archive.zip.open(f"{key}.npy") as member:
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[np.lib.format.read_magic(member)]
-        read_header(member)
-        return _unwrapped(_resolve(_Unpickler(member, encoding="latin1").load()))
+    name = f"{key}.npy"
+    if name not in archive.zip.namelist():
+        raise InputError("it is no array")
+    with archive.zip.open(name) as member:
+        size = archive.zip.getinfo(name).file_size
+        if not _require_filled(member, size) or not objects:
+            return archive[key]
+        content = member.read()
+    return _unwrapped(_unpickled(content))
 
 
 def _unwrapped(value: Any) -> Any:
@@ -93,6 +156,10 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     """Read the array of an ``.npy`` file; refuses the same files as :func:`read_arrays`."""
     try:
         with path.open("rb") as file:
+            if file.read(6) == np.lib.format.MAGIC_PREFIX:
+                file.seek(0)
+                _require_filled(file, path.stat().st_size)
+            file.seek(0)
             array = np.load(file, allow_pickle=False)
             if isinstance(array, np.ndarray):
                 return array
@@ -116,19 +183,39 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
         data, indices, indptr, shape = (
             arrays[f"{prefix}{part}"] for part in ("data", "indices", "indptr", "shape")
         )
-        rows, columns = shape.tolist()
-        matrix = sparse.csr_array((data, indices, indptr), shape=(rows, columns))
-        matrix.check_format(full_check=True)
+        if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
+            raise ValueError("indices and indptr are no whole numbers")
+        if data.dtype.kind not in "biuf":
+            raise ValueError("data are no numbers")
+        rows, columns = map(operator.index, shape.tolist())
+        require_memory(8 * (rows + columns), source)
+        matrix = sparse.csr_array((native(data), indices, indptr), shape=(rows, columns))
+        _require_rows(matrix)
     except KeyError as error:
         raise InputError(
             f"{source}: a sparse matrix needs {prefix}data, {prefix}indices, {prefix}indptr and "
             f"{prefix}shape, but {error.args[0]} is not there"
         ) from None
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
         raise InputError(
             f"{source}: {prefix}data, indices, indptr and shape do not form a CSR matrix ({error})"
         ) from None
     return matrix
+
+
+def _require_rows(matrix: Any) -> None:
+    """Refuse a CSR or CSC matrix whose parts do not fit, with a ``ValueError``."""
+    matrix.check_format(full_check=True)
+    # Not checked above where the last entry is 0: kernels would write far behind their arrays.
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("indptr goes down")
+
+
+def native(numbers: Any) -> Any:
+    """Return an array or matrix of numbers in a type that scipy knows: no half floats, no byte
+    order of another machine."""
+    kind = np.dtype(np.float32) if numbers.dtype == np.float16 else numbers.dtype
+    return numbers.astype(kind.newbyteorder("="))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -157,8 +244,7 @@ def read_pickle(path: Path) -> Any:
         InputError: If the file is damaged or asks for anything but numeric arrays.
     """
     try:
-        with path.open("rb") as file:
-            return _resolve(_Unpickler(file, encoding="latin1").load())
+        return _unpickled(path.read_bytes())
     except InputError as error:
         raise InputError(f"{path} was not read: {error}") from None
     except Exception as error:  # a damaged pickle can raise nearly anything
@@ -168,13 +254,91 @@ def read_pickle(path: Path) -> Any:
         ) from None
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):
+    """Reads a pickle into stand-ins; nothing is ever imported.
+
+    It is the unpickler in Python, not the one in C: that one takes numbers of a file for sizes of
+    its memo, and hashes the keys of dictionaries before anybody can look at them.
+    """
+
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
+
     def find_class(self, module: str, name: str) -> Any:
-        """Look a name up in the table; nothing is ever imported."""
+        """Look a name up in the table of stand-ins."""
         standin = _ADMITTED.get((module, name))
         if standin is None:
             raise InputError(f"it asks for {module}.{name}, and only arrays are read")
         return standin
+
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._put([key, value])
+
+    def _set_items(self) -> None:
+        self._put(self.pop_mark())
+
+    def _make_dict(self) -> None:
+        items = self.pop_mark()
+        self.stack.append({})
+        self._put(items)
+
+    def _put(self, items: list[Any]) -> None:
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, str | _Scalar) and not (
+                isinstance(key, int) and abs(key) < _LARGEST_KEY
+            ):
+                # Others can be made to collide, or to take for ever to hash.
+                raise InputError("it has a key that is neither a word nor a small whole number")
+            self.stack[-1][key] = value
+
+    def _refuse_set(self) -> None:
+        raise InputError("it holds a set, and only arrays, lists and dictionaries are read")
+
+    dispatch[pickle.SETITEM[0]] = _set_item
+    dispatch[pickle.SETITEMS[0]] = _set_items
+    dispatch[pickle.DICT[0]] = _make_dict
+    dispatch[pickle.EMPTY_SET[0]] = dispatch[pickle.FROZENSET[0]] = _refuse_set
+
+
+def _unpickled(content: bytes) -> Any:
+    steps = iter(range(_OBJECTS_PER_BYTE * len(content)))
+    return _resolve(_Unpickler(io.BytesIO(content), encoding="latin1").load(), steps)
+
+
+def require_sound_archive(path: Path) -> None:
+    """Refuse a ``.pt`` file that torch could not open within bounds of memory and time.
+
+    Raises:
+        InputError: If its sizes, or the keys of its dictionaries, are out of bounds.
+        Exception: Nearly any, if it is no archive of ``torch.save``.
+    """
+    with zipfile.ZipFile(path) as archive:
+        _require_unpacked(archive, path)
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+        (name,) = (name for name in sizes if name.endswith("/data.pkl"))
+        content = archive.read(name)
+    _SavedUnpickler(content, name.removesuffix(".pkl"), sizes).load()
+
+
+class _SavedUnpickler(_Unpickler):
+    """Walks through the pickle of a ``.pt`` file; every name in it is a stand-in."""
+
+    def __init__(self, content: bytes, folder: str, sizes: Mapping[str, int]) -> None:
+        super().__init__(io.BytesIO(content), encoding="utf-8")
+        self._folder, self._sizes = folder, sizes
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a stand-in; those of sets are refused, as their members would be hashed."""
+        if name in ("set", "frozenset", "Counter"):
+            raise InputError(f"it asks for {module}.{name}")
+        return _Mapping if name == "OrderedDict" else _Recorded
+
+    def persistent_load(self, pid: Any) -> None:
+        """Refuse a storage of more elements than the archive has bytes for it."""
+        if not 0 <= pid[4] <= self._sizes[f"{self._folder}/{pid[2]}"]:
+            raise InputError("it has a tensor of more elements than it holds")
 
 
 class _Recorded:
@@ -236,10 +400,12 @@ class _ListFactory(_Recorded):
 
 
 class _Mapping(dict[Any, Any]):
-    """A defaultdict without its default."""
+    """A defaultdict without its default, or an empty ordered dictionary."""
 
     def __init__(self, *factory: Any) -> None:
         super().__init__()
+        if factory and factory != (_ListFactory,):
+            raise InputError("a dictionary made of other things is not read")
 
     def __setstate__(self, state: Any) -> None:
         raise InputError("a dictionary with a state of its own is not read")
@@ -269,10 +435,12 @@ def _admitted_names() -> Mapping[tuple[str, str], type]:
 _ADMITTED: Final = _admitted_names()
 
 
-def _resolve(node: Any) -> Any:
+def _resolve(node: Any, steps: Iterator[int]) -> Any:
+    if next(steps, None) is None:
+        raise InputError("it refers to the same lists over and over")
     match node:
         case _Array():
-            return _build_array(node)
+            return _build_array(node, steps)
         case _Buffer(args=(raw, dtype, shape, order)):
             return _fill(raw, dtype, shape, order)
         case _Scalar(args=(dtype, raw)):
@@ -280,24 +448,26 @@ def _resolve(node: Any) -> Any:
         case _Encoded():
             return _bytes(node)
         case _Sparse(state=dict() as state):
-            return _build_matrix(node, {str(key): _resolve(value) for key, value in state.items()})
+            return _build_matrix(
+                node, {str(key): _resolve(value, steps) for key, value in state.items()}
+            )
         case _Recorded() | type():
             raise InputError(f"an object of kind {node!r} is incomplete or out of place")
         case dict():
-            return {_resolve(key): _resolve(value) for key, value in node.items()}
+            return {_resolve(key, steps): _resolve(value, steps) for key, value in node.items()}
         case list() | tuple():
-            return type(node)(_resolve(item) for item in node)
+            return type(node)(_resolve(item, steps) for item in node)
         case _:
             return node
 
 
-def _build_array(node: _Array) -> np.ndarray[Any, Any]:
+def _build_array(node: _Array, steps: Iterator[int]) -> np.ndarray[Any, Any]:
     match node.state:
         case (int(), tuple() as shape, _Dtype(args=("O8" | "O4", *_)), _, list() as entries):
             # Filled one by one: numpy would make a matrix of entries that are lists.
             array = np.empty(len(entries), dtype=object)
             for place, entry in enumerate(entries):
-                array[place] = _resolve(entry)
+                array[place] = _resolve(entry, steps)
             return array.reshape(shape)
         case (int(), tuple() as shape, dtype, fortran, raw):
             return _fill(raw, dtype, shape, "F" if fortran else "C")
@@ -332,11 +502,12 @@ def _number_type(dtype: Any) -> np.dtype[Any]:
 
 
 def _build_matrix(node: _Sparse, state: dict[str, Any]) -> sparse.csr_array:
-    shape = state.get("_shape", state.get("shape"))
+    shape: Any = state.get("_shape", state.get("shape"))
+    require_memory(8 * sum(shape), "a sparse matrix")
     if isinstance(node, _Coo):
         coordinates = state.get("coords", (state.get("row"), state.get("col")))
         return sparse.csr_array(sparse.coo_array((state["data"], coordinates), shape=shape))
     form = sparse.csr_array if isinstance(node, _Csr) else sparse.csc_array
     matrix = form((state["data"], state["indices"], state["indptr"]), shape=shape)
-    matrix.check_format(full_check=True)
+    _require_rows(matrix)
     return sparse.csr_array(matrix)

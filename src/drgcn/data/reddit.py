@@ -68,7 +68,7 @@ def read(request: Request) -> RawGraph:
     The split ``full`` has all training nodes that the files name, ``graphsage`` those with a
     neighbour among them. The option ``counts`` is explained at :func:`with_counts`.
     """
-    request.fetch_missing()
+    request.require_files()
     whole = all((request.root / file.path).is_file() for file in request.entry.files)
     parts = (_read_saint if whole else _read_fastgcn)(request.root / "reddit")
     _require_published_sizes(parts)
@@ -164,7 +164,12 @@ def _read_fastgcn(folder: Path) -> Parts:
         parts[part] = _places(
             _needed(arrays, f"{part}_index", path), len(x), path, f"{part}_index"
         )
-        if labels.shape != parts[part].shape or labels.dtype.kind not in "iu" or labels.min() < 0:
+        if (
+            labels.shape != parts[part].shape
+            or labels.dtype.kind not in "iu"
+            or labels.min() < 0
+            or labels.max() >= 2**31
+        ):
             raise InputError(
                 f"{path}: y_{part} must hold a class number from 0 on for each of the "
                 f"{len(parts[part])} nodes of {part}_index, but it is {labels.dtype} of shape "
@@ -225,10 +230,14 @@ def _read_pairs(path: Path, nodes: int) -> npt.NDArray[np.int64]:
             _needed(arrays, key, path) for key in ("row", "col", "data", "shape")
         )
         shape = tuple(stored.tolist()) if stored.ndim == 1 else ()
-        if not row.shape == column.shape == values.shape or row.ndim != 1:
+        if (
+            not row.shape == column.shape == values.shape
+            or row.ndim != 1
+            or values.dtype.kind not in "biuf"
+        ):
             raise InputError(
-                f"{path}: row, col and data must be lists of one length, but their shapes are "
-                f"{row.shape}, {column.shape} and {values.shape}: fetch the file again"
+                f"{path}: row, col and data must be lists of one length, of numbers, but their "
+                f"shapes are {row.shape}, {column.shape} and {values.shape}: fetch the file again"
             )
     if shape != (nodes, nodes):
         raise InputError(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drgcn.data.checks import Columns, Parts, from_texts, masks_from_words, with_values
+from drgcn.data.readers import require_memory
 from drgcn.errors import DrgcnWarning, InputError
 
 _NOT_FEATURES: Final = ("id", "label", "split")
@@ -207,9 +208,12 @@ class _Table:
         column = self._column(name)
         if pa.types.is_floating(column.type):
             # Whole numbers with gaps are often stored as floats: 7.0 is meant to be 7.
-            whole = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-            if pc.all(pc.equal(pc.floor(whole), whole), min_count=0).as_py():
-                column = whole.cast(pa.int64(), safe=False)
+            floats = column.to_numpy().astype(np.float64)
+            gaps = np.isnan(floats)
+            if (np.floor(floats[~gaps]) == floats[~gaps]).all():
+                self._require_exact(name, floats, column.type)
+                whole = np.where(gaps, 0, floats).astype(np.int64)
+                column = pa.chunked_array([pa.array(whole, mask=gaps)])
         try:
             words = column.cast(pa.string())
         except pa.ArrowException:
@@ -218,6 +222,17 @@ class _Table:
                 f"{column.type}"
             ) from None
         return pc.utf8_trim_whitespace(pc.fill_null(words, "")).combine_chunks()
+
+    def _require_exact(self, name: str, floats: npt.NDArray[np.float64], kind: Any) -> None:
+        """Refuse floats so large that several whole numbers share one of them."""
+        largest = 1 << {16: 11, 32: 24, 64: 53}[kind.bit_width]
+        wrong = np.flatnonzero(np.abs(floats) >= largest)
+        if len(wrong):
+            raise InputError(
+                f"{self.path}: row {wrong[0] + 1} has {floats[wrong[0]]:.0f} in the column "
+                f"{name!r}, which as {kind} may have been another whole number: save the column "
+                "as whole numbers or as text"
+            )
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """Return a column as finite numbers."""
@@ -277,6 +292,8 @@ class _Table:
         values = np.empty(len(words))
         for row, word in enumerate(words):
             try:
+                if not word.isascii() or "_" in word:
+                    raise ValueError("digits that only Python reads as a number")
                 values[row] = float(word)
             except ValueError:
                 found = repr(word) if word else "an empty cell"
@@ -350,13 +367,22 @@ def _read_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        table = parquet.ParquetFile(path).read()
+        file = parquet.ParquetFile(path)
+        _require_table(file.metadata, path)
+        table = file.read()
         table.validate(full=True)  # reading alone lets bytes that are not UTF-8 pass as text
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
             f"{path} is damaged or no Parquet file ({_first_line(error)}): save it again"
         ) from None
     return table
+
+
+def _require_table(metadata: Any, path: Path) -> None:
+    """Refuse a table that takes more memory than there is; a few bytes can repeat for ever."""
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    require_memory(unpacked + 8 * metadata.num_rows * metadata.num_columns, path)
 
 
 def _first_line(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ def read(request: Request) -> RawGraph:
     """Read one graph, or the union of all seven."""
     graph = request.options.get("graph")
     graphs = _graphs_needed(graph, request.named_split)
-    request.fetch_missing(tuple(f"twitch/{name}_" for name in graphs))
+    request.require_files(tuple(f"twitch/{name}_" for name in graphs))
     folder = request.root / "twitch"
     if graph:
         return _read_one(folder, graph, request.split_seed)
@@ -92,9 +93,11 @@ def _read_graph(
     try:
         y = _labels(folder / f"{graph}_target.csv")
         x = _features(folder / f"{graph}_features.json", len(y))
-        pairs = np.loadtxt(
-            folder / f"{graph}_edges.csv", dtype=np.int64, delimiter=",", skiprows=1, ndmin=2
-        ).T
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without edges: it is refused below
+            pairs = np.loadtxt(
+                folder / f"{graph}_edges.csv", dtype=np.int64, delimiter=",", skiprows=1, ndmin=2
+            ).T
         if pairs.shape[0] != 2 or not 0 <= pairs.min() <= pairs.max() < len(y):
             raise ValueError("an edge leaves the graph")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from drgcn.errors import DrgcnWarning
-from drgcn.records import Record, dump_facts, readable_name
+from drgcn.records import (
+    AnyFloat,
+    Record,
+    dump_facts,
+    expect_fields,
+    expect_types,
+    readable_name,
+    seed_number,
+)
 from drgcn.studies.experiment import MODELS, Experiment
 
 #: Facts of a record's environment that make up its build. Threads are left out: they change
 #: rounding alone.
 BUILD: Final = ("source", "torch", "torch_geometric", "device")
-# Metrics that are no shares, of which less is better.
+# Metrics of which less is better.
 _ERRORS: Final = ("MAE", "MSE", "RMSE")
+# Metrics that are no shares between 0 and 1.
+_OF_VALUES: Final = ("R2", *_ERRORS)
+# What a record knows of its data; records from before one of them was kept lack it.
+_DATA: Final = {
+    **dict.fromkeys(("name", "split", "feature_source", "normalize", "content_hash"), str),
+    **dict.fromkeys(("nodes", "edges", "features", "classes", "train", "val", "test"), int),
+    "split_seed": int | None,
+    "options": dict[str, Any],
+    "metric": str,
+}
 
 
 @dataclass(frozen=True)
@@ -46,8 +64,8 @@ class SeedResult:
     best_epoch: int
     epochs: int
     k: list[float | None]
-    curve_val_accuracy: list[float]
-    curve_train_loss: list[float]
+    curve_val_accuracy: list[AnyFloat]
+    curve_train_loss: list[AnyFloat]
     saturation: list[float] = field(default_factory=list)
     s_deciles: list[list[float]] = field(default_factory=list)
     best_renewed_test: float | None = None
@@ -116,16 +134,17 @@ class RunRecord(Record):
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> RunRecord:
-        """Return the record with the facts of a file, checked by name."""
-        _expect_fields(cls, facts, "it")
-        _expect_fields(Experiment, facts["experiment"], "its experiment")
-        for name in ("data", "environment", "seeds"):
-            _expect_object(facts[name], f"its {name}")
+        """Return the record with the facts of a file, checked by name, type and range."""
+        expect_fields(cls, facts, "it")
+        expect_fields(Experiment, facts["experiment"], "its experiment")
+        expect_types(_DATA, facts["data"], "its data")
+        environment = facts["environment"]
+        expect_types(dict.fromkeys(environment, str | int), environment, "its environment")
         for seed, result in facts["seeds"].items():
-            if not seed.isdecimal():
-                raise ValueError(f"the seed {seed!r} is no whole number")
-            _expect_fields(SeedResult, result, f"seed {seed}")
-        seeds = {int(seed): SeedResult(**result) for seed, result in facts.pop("seeds").items()}
+            expect_fields(SeedResult, result, f"seed {seed}")
+        seeds = {
+            seed_number(seed): SeedResult(**result) for seed, result in facts.pop("seeds").items()
+        }
         record = cls(experiment=Experiment(**facts.pop("experiment")), seeds=seeds, **facts)
         record.expect_whole()
         return record
@@ -135,18 +154,24 @@ class RunRecord(Record):
         if self.experiment.model not in MODELS:
             raise ValueError(f"unknown model {self.experiment.model!r}")
         for name in ("name", "split", "content_hash"):
-            if not isinstance(self.data.get(name), str):
+            if not self.data.get(name):
                 raise ValueError(f"the data has no {name}")
         if not isinstance(self.environment.get("device"), str):
             raise ValueError("the environment has no device")
         if not self.seeds:
             raise ValueError("it has no seeds")
+        if self.seconds < 0:
+            raise ValueError(f"it took {self.seconds} seconds")
+        share = self.data.get("metric") not in _OF_VALUES
         for seed, result in self.seeds.items():
-            for name in ("test_accuracy", "val_accuracy", "best_epoch"):
-                if not isinstance(getattr(result, name), int | float):
-                    raise ValueError(f"seed {seed} has no {name.replace('_', ' ')}")
-            if not isinstance(result.k, list):
-                raise ValueError(f"seed {seed} has no list of K")
+            if not 1 <= result.best_epoch <= result.epochs:
+                raise ValueError(
+                    f"seed {seed} has {result.best_epoch} as best epoch of {result.epochs}"
+                )
+            for name in ("test_accuracy", "val_accuracy", "best_renewed_test", "best_test"):
+                value = getattr(result, name)
+                if share and value is not None and not 0 <= value <= 1:
+                    raise ValueError(f"seed {seed} has {value} as {name}, which is no share")
         if len({len(result.k) for result in self.seeds.values()}) > 1:
             raise ValueError("its seeds have K of different numbers of layers")
 
@@ -167,19 +192,3 @@ def load_records(folder: Path) -> list[RunRecord]:
             stacklevel=2,
         )
     return shares
-
-
-def _expect_object(values: Any, whose: str) -> None:
-    if not isinstance(values, dict):
-        raise ValueError(f"{whose} should be names with values")
-
-
-def _expect_fields(made: type, values: Any, whose: str) -> None:
-    """Refuse values that are not those of a dataclass, with a ``ValueError``."""
-    _expect_object(values, whose)
-    known = {f.name: (f.default, f.default_factory) for f in fields(made)}
-    for name, defaults in known.items():
-        if name not in values and defaults == (MISSING, MISSING):
-            raise ValueError(f"{whose} has no {name}")
-    if unknown := sorted(values.keys() - known):
-        raise ValueError(f"{whose} has an unknown {unknown[0]}")

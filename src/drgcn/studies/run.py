@@ -444,10 +444,10 @@ def _best_tests(result: FitResult, place: int) -> dict[str, float]:
     run_for = result.epochs_run[place]
     val, test = (result.curves[f"{part}_accuracy"][place][:run_for] for part in ("val", "test"))
     better = 1 if result.higher_is_better else -1
-    renewed = better * val >= (better * val).cummax(0).values
+    renewed = (better * val >= (better * val).cummax(0).values) & ~test.isnan()
     return {
         "best_renewed_test": round(better * float((better * test)[renewed].max()), 6),
-        "best_test": round(better * float((better * test).max()), 6),
+        "best_test": round(better * float((better * test)[~test.isnan()].max()), 6),
     }
 
 

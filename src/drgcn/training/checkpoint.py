@@ -33,8 +33,10 @@ def save_checkpoint(
     """Write a checkpoint that takes the place of the old one in one step."""
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
+    facts = {"seconds": repr(seconds), "run": fingerprint}
+    facts["sha256"] = _digest(copies, facts)
     # Not save_file, which writes beside the file under a name of its own: a kill would leave it.
-    write_whole(path, save(copies, metadata={"seconds": repr(seconds), "run": fingerprint}))
+    write_whole(path, save(copies, metadata=facts))
 
 
 def clear_checkpoint(path: Path) -> None:
@@ -46,14 +48,19 @@ def clear_checkpoint(path: Path) -> None:
 
 
 def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor], float] | None:
-    """Return the tensors and the seconds spent so far; ``None`` if the file is damaged."""
+    """Return the tensors and the seconds spent so far.
+
+    ``None``, with a warning, if the file is not to the bit what was saved, or of an older layout.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            facts = file.metadata()
-    except SafetensorError as error:
+            facts = file.metadata() or {}
+        if facts.pop("sha256", None) != _digest(tensors, facts):
+            raise ValueError("its content is not what was saved")
+    except (SafetensorError, ValueError) as error:
         warnings.warn(
-            f"The checkpoint {path} is damaged ({error}): starting anew.",
+            f"The checkpoint {path} is damaged or of an older layout ({error}): starting anew.",
             DrgcnWarning,
             stacklevel=2,
         )
@@ -64,6 +71,15 @@ def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor
             f"settings. Choose another path, or remove it."
         )
     return tensors, float(facts["seconds"])
+
+
+def _digest(tensors: dict[str, Tensor], facts: dict[str, str]) -> str:
+    """Hash all that a checkpoint holds."""
+    shapes = [(name, str(value.dtype), list(value.shape)) for name, value in tensors.items()]
+    digest = hashlib.sha256(repr((sorted(shapes), sorted(facts.items()))).encode())
+    for _, value in sorted(tensors.items()):
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def fingerprint_of(

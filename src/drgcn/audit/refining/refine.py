@@ -317,6 +317,11 @@ def refine_until_stable(
     if unknown or not evidence:
         found = ", ".join(map(repr, unknown)) or "nothing"
         raise InputError(f"Expected evidence out of {', '.join(EVIDENCE)}; found {found}.")
+    if texts is None and set(evidence) == {"text"}:
+        raise InputError(
+            "Expected texts, if they alone are to be evidence; found none. Give them (--text), or "
+            "allow other evidence."
+        )
     if data.get("edge_weight") is not None:
         warnings.warn("edge weights are not kept in a refined set", DrgcnWarning, stacklevel=2)
     drop = dict(drop) if isinstance(drop, Mapping) else list(drop)

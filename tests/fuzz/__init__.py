@@ -1,0 +1,1 @@
+"""Malformed files for every reader; `make fuzz` runs them for as long as one likes."""
