@@ -54,6 +54,7 @@ def test_only_marked_places_are_filled(script):
     assert new == page.replace("old", "new \\1")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_look_ups_are_those_of_the_data(script, real_root):  # noqa: F811
     if not (real_root / "ppi-rebuilt").is_dir():

@@ -188,6 +188,7 @@ def _accuracies(raw: Any) -> tuple[float, float]:
     return found[0], found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_neighbours_help_and_nothing_is_perfect(seed: int, made: Any) -> None:
     alone, averaged = _accuracies(made(HALF, seed))

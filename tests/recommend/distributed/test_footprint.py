@@ -56,6 +56,7 @@ def test_tables_of_the_page():
         assert sent == f"{table_bytes(int(count), 64) / 4e9:.2f}"
 
 
+@pytest.mark.slow
 def test_code_on_the_page_runs_alone(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {}

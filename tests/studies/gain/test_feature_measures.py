@@ -135,6 +135,7 @@ def test_its_numbers_come_out_again():
     assert check_again(("wine", "breast-cancer", "digits", "planted")) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_its_numbers_come_out_again_on_real_data():
     if not os.environ.get("DRGCN_DATA"):

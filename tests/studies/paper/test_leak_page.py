@@ -66,6 +66,7 @@ def real_root():
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_page_is_what_the_data_gives(monkeypatch):
     monkeypatch.setattr("pages.leaks.compare_leaks", compared)
