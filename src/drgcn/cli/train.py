@@ -291,26 +291,13 @@ def _read_grid(words: list[str], usual: Experiment, make: type) -> dict[str, tup
         usual: The experiment whose settings are varied.
         make: The model's class.
     """
-    from drgcn.studies.experiment import read_values, tunable
+    from drgcn.studies.experiment import read_values, values_by_name
 
-    kinds = tunable(usual, make)
-    found: dict[str, tuple[Any, ...]] = {}
-    for word in words:
-        name, equals, values = word.partition("=")
-        if not equals or not values:
-            raise InputError(f"Expected --grid name=a,b,c; found {word!r}.")
-        if name not in kinds:
-            raise InputError(
-                f"Expected a setting that can be varied for {usual.model} "
-                f"({', '.join(sorted(kinds))}); found {name!r} in --grid {word}."
-            )
-        if name in found:
-            raise InputError(
-                f"Expected every setting once in --grid; found {name} twice. Give all of its "
-                f"values in one, as in {name}=a,b,c."
-            )
-        found[name] = read_values(name, kinds[name], values, f"--grid {word}")
-    return found
+    named = values_by_name(words, "--grid", "name=a,b,c", usual, make)
+    return {
+        name: read_values(name, kind, values, f"--grid {name}={values}")
+        for name, (kind, values) in named.items()
+    }
 
 
 def _try(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
@@ -157,6 +157,34 @@ def tunable(usual: Experiment, make: type) -> dict[str, type]:
             found[name] = type(argument.default)
     lists = {name for name, value in usual.options.items() if isinstance(value, list | tuple)}
     return {name: kind for name, kind in found.items() if name not in lists}
+
+
+def values_by_name(
+    words: Sequence[str], option: str, form: str, usual: Experiment, make: type
+) -> dict[str, tuple[type, str]]:
+    """Return the type and the values, not read yet, of every setting that an option names.
+
+    Args:
+        words: What was given, ``name=values`` each.
+        option: Name of the option.
+        form: Form of what it takes.
+        usual: The model's recipe.
+        make: The model's class.
+    """
+    kinds, found = tunable(usual, make), dict[str, tuple[type, str]]()
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not values:
+            raise InputError(f"Expected {option} {form}; found {word!r}.")
+        if name not in kinds:
+            raise InputError(
+                f"Expected a setting that can be varied for {usual.model} "
+                f"({', '.join(sorted(kinds))}); found {name!r} in {option} {word}."
+            )
+        if name in found:
+            raise InputError(f"Expected every setting once in {option}; found {name} twice.")
+        found[name] = (kinds[name], values)
+    return found
 
 
 def read_values(name: str, kind: type, words: str, where: str) -> tuple[Value, ...]:

@@ -16,7 +16,7 @@ from drgcn.studies.experiment import (
     Value,
     read_value,
     read_values,
-    tunable,
+    values_by_name,
 )
 
 if TYPE_CHECKING:
@@ -128,25 +128,15 @@ def read_space(words: Sequence[str], usual: Experiment, make: type) -> tuple[Set
         usual: The model's recipe.
         make: The model's class.
     """
-    kinds = tunable(usual, make)
-    found: dict[str, SettingRange] = {}
-    for word in words:
-        name, equals, values = word.partition("=")
-        if not equals or not values:
-            raise InputError(f"Expected --space {_FORMS}; found {word!r}.")
-        if name not in kinds:
-            raise InputError(
-                f"Expected a setting that can be searched for {usual.model} "
-                f"({', '.join(sorted(kinds))}); found {name!r} in --space {word}."
-            )
-        if name in found:
-            raise InputError(f"Expected every setting once in --space; found {name} twice.")
+    found = []
+    for name, (kind, values) in values_by_name(words, "--space", _FORMS, usual, make).items():
+        word = f"{name}={values}"
         if ":" in values:
-            found[name] = _range(name, kinds[name], values, word)
+            found.append(_range(name, kind, values, word))
         else:
-            choices = read_values(name, kinds[name], values, f"--space {word}")
-            found[name] = SettingRange(name, choices=choices)
-    return tuple(found.values())
+            choices = read_values(name, kind, values, f"--space {word}")
+            found.append(SettingRange(name, choices=choices))
+    return tuple(found)
 
 
 def _range(name: str, kind: type, values: str, word: str) -> SettingRange:
