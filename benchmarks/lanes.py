@@ -2,9 +2,8 @@
 
 Two-layer networks with 64 hidden units on Cora: PyG's own classes as they come, and drgcn's GCN
 plain and with Dr, which has dropout in front of both layers and is held against PyG's example of
-that form. The loop of PyG's examples trains one network, and validates it after every epoch. An
-epoch of a pass is the difference of a long and a short one, without the time to start; that time
-is in a column of its own.
+that form. The loop of PyG's examples trains one network, and validates it after every epoch. The
+time to start a pass is no part of its epochs and has a column of its own.
 
     python benchmarks/lanes.py --device cpu --lanes 1 4 20
 """
@@ -12,21 +11,23 @@ is in a column of its own.
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from measuring import write_csv
+from measuring import EpochClock, write_csv
 from torch_geometric.nn import GCNConv, models
 
 from drgcn.data import load
 from drgcn.nn import GCN
 from drgcn.training import fit
 
-# Epochs of a short pass, and further ones of a long pass, for all its networks together.
-EPOCHS = {"cpu": (25, 60), "cuda": (60, 8000)}
+LOOP_EPOCHS = {"cpu": 30, "cuda": 200}
+# Epochs of all networks of a pass together, and the fewest and most of one of them.
+EPOCHS = {"cpu": (1_200, 60, 300), "cuda": (60_000, 400, 5_000)}
 
 
 class Example(torch.nn.Module):
@@ -58,15 +59,13 @@ def networks(features: int, classes: int) -> dict[str, Callable[[], torch.nn.Mod
 
 
 def loop_seconds(make: Callable[[], torch.nn.Module], data, device, epochs: int) -> float:
-    """Seconds of an epoch of one network in the loop of PyG's examples."""
+    """Seconds of an epoch of one network in the loop of PyG's examples, the median."""
     there = data.clone().to(device)
     model = make().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-    best = 0.0
-    for epoch in range(epochs + 3):
-        if epoch == 3:  # the first epochs fill caches
-            _wait(device)
-            start = time.perf_counter()
+    best, seconds = 0.0, []
+    for _ in range(epochs + 3):
+        start = time.perf_counter()
         model.train()
         optimizer.zero_grad()
         out = model(there.x, there.edge_index)
@@ -75,9 +74,9 @@ def loop_seconds(make: Callable[[], torch.nn.Module], data, device, epochs: int)
         model.eval()
         with torch.no_grad():
             guess = model(there.x, there.edge_index)[there.val_mask].argmax(-1)
-        best = max(best, float((guess == there.y[there.val_mask]).float().mean()))
-    _wait(device)
-    return (time.perf_counter() - start) / epochs
+        best = max(best, float((guess == there.y[there.val_mask]).float().mean()))  # waits
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[3:])  # the first epochs fill caches
 
 
 def main() -> None:
@@ -92,37 +91,36 @@ def main() -> None:
     data = load("cora", arguments.data_root, split="public")
     classes = data.dataset.classes
     del data.dataset
-    few, further = EPOCHS[device.type]
+    in_all, fewest, most = EPOCHS[device.type]
     rows = []
     found = networks(data.num_features, classes)
     loops: dict[str, float] = {}
     for name, make in found.items():
-        if arguments.only and name not in arguments.only:
-            continue
         against = "PyG example GCN" if name.startswith("drgcn") else name
+        if name not in (arguments.only or found):
+            continue
         if against not in loops:
-            loops[against] = loop_seconds(found[against], data, device, 30)
+            loops[against] = loop_seconds(found[against], data, device, LOOP_EPOCHS[device.type])
+        fit(make, data, range(2), epochs=20, device=device)  # compiles kernels
         for lanes in arguments.lanes:
-            many = few + max(further // lanes, 20 if device.type == "cpu" else 200)
-            fit(make, data, range(lanes), epochs=few, device=device)  # compiles kernels
-            seconds = []
-            for epochs in (few, many):
-                starts = time.perf_counter()
-                seconds.append(fit(make, data, range(lanes), epochs=epochs, device=device).seconds)
-            whole = time.perf_counter() - starts
-            epoch = (seconds[1] - seconds[0]) / (many - few)
+            clock = EpochClock()
+            epochs = min(max(in_all // lanes, fewest), most)
+            fit(make, data, range(lanes), epochs=epochs, device=device, progress=clock)
+            each = clock.seconds_per_epoch
             rows.append(
                 {
                     "network": name,
                     "lanes": lanes,
                     "loop_ms": round(1e3 * loops[against], 3),
-                    "us_per_lane_epoch": round(1e6 * epoch / lanes, 2),
-                    "over_loop": round(loops[against] * lanes / epoch, 2),
-                    "seconds_to_start": round(max(whole - many * epoch, 0.0), 2),
+                    "us_per_lane_epoch": round(1e6 * each / lanes, 2),
+                    "over_loop": round(loops[against] * lanes / each, 2),
+                    "seconds_to_start": round(clock.seconds_to_start, 2),
                     "peak_mib": _peak(device),
                 }
             )
-            write_csv("lanes", rows, device, arguments.out)  # after each: a run may be cut off
+            write_csv(
+                "lanes", rows, device, arguments.out, shown=1
+            )  # after each: a run may be cut off
 
 
 def _peak(device: torch.device) -> int | None:
@@ -131,11 +129,6 @@ def _peak(device: torch.device) -> int | None:
     peak = torch.cuda.max_memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     return round(peak / 2**20)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

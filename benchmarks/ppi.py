@@ -4,8 +4,7 @@ All rows are measured in one run on the same graphs: those of ppi-rebuilt, or el
 of PPI's size. An epoch is all training graphs and a look at the validation graphs. PyG's example
 takes one graph a step in a loop over one network; it also looks at the test graphs after every
 epoch, which is left out here. Its network has residuals around all three layers, ours around the
-middle one, as the authors of GAT have it. An epoch of a pass is the difference of a long and a
-short one.
+middle one, as the authors of GAT have it. The time to start a pass is left out.
 
     python benchmarks/ppi.py --device cuda --seeds 1 20
     python benchmarks/ppi.py --device cpu --seeds 1 2 --width 32 --graphs 4 --nodes 200
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from measuring import write_csv
+from measuring import EpochClock, write_csv
 from ppi_attention import random_graphs
 from sklearn.metrics import f1_score
 from torch import Tensor
@@ -121,11 +120,17 @@ def pass_seconds(
 ) -> float:
     """Seconds of an epoch of all networks of a pass, without the time to start."""
     settings = {"lr": 0.005, "weight_decay": 0.0, "rule": Patience(), "device": device}
-    short, long = (
-        fit(make, data, range(seeds), epochs=count, graphs_per_step=per_step, **settings).seconds
-        for count in (WARM_UP, WARM_UP + epochs)
+    clock = EpochClock()
+    fit(
+        make,
+        data,
+        range(seeds),
+        epochs=epochs,
+        graphs_per_step=per_step,
+        progress=clock,
+        **settings,
     )
-    return (long - short) / epochs
+    return clock.seconds_per_epoch
 
 
 def _wait(device: torch.device) -> None:
@@ -185,14 +190,13 @@ def main() -> None:
                 "hidden_units": given.width,
             }
         )
-        print(rows[-1], flush=True)
+        write_csv("ppi", rows, device, given.out, shown=1)  # after each: a run may be cut off
 
     for per_step in (1, 2):
         add("PyG's example", "its loop", per_step, 1)
     for network in networks:
         for seeds in given.seeds:
             add(network, "fit", 2, seeds)
-    write_csv("ppi", rows, device, given.out)
 
 
 if __name__ == "__main__":
