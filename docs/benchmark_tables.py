@@ -23,6 +23,28 @@ def benchmark_table(name: str, leave_out: tuple[str, ...] = ()) -> str:
     return "\n\n".join(parts) or "Not measured yet."
 
 
+def lanes_table() -> str:
+    """Speed of a pass over PyG's loop by number of networks, one row a network."""
+    parts = []
+    for path in files("lanes"):
+        cells = {(row["network"], row["lanes"]): row for row in rows_of(path)}
+        counts = list(dict.fromkeys(lanes for _, lanes in cells))
+        table = Table(
+            ["network", "loop, ms", *(f"{lanes} at once" for lanes in counts)],
+            [
+                [name, cells[name, counts[0]]["loop_ms"], *(_lane(cells[name, c]) for c in counts)]
+                for name in dict.fromkeys(name for name, _ in cells)
+            ],
+        )
+        parts.append(f"{machine_of(path)}:\n\n{table.markdown()}")
+    return "\n\n".join(parts) or "Not measured yet."
+
+
+def _lane(row: dict[str, str]) -> str:
+    each = float(row["us_per_lane_epoch"])
+    return f"{float(row['over_loop']):.3g} x ({each:,.{0 if each >= 100 else 1}f} us)"
+
+
 def speed() -> str:
     """How many times as fast as PyG, lowest to highest, for each machine that was measured."""
     lines = []

@@ -11,7 +11,13 @@ import sys
 from pathlib import Path
 
 from astar_job_words import recall_table, speed_words
-from benchmark_tables import benchmark_table, epoch_words, full_batch_words, speed
+from benchmark_tables import (
+    benchmark_table,
+    epoch_words,
+    full_batch_words,
+    lanes_table,
+    speed,
+)
 from findings_words import (
     citation_words,
     corar_words,
@@ -212,7 +218,7 @@ def main() -> None:
         "speed": speed(),
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
-        "lanes": benchmark_table("lanes", leave_out=("seconds_to_start",)),
+        "lanes": lanes_table(),
         "findings": findings_list(
             records,
             ROOT / "results",
