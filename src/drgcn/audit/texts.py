@@ -424,10 +424,10 @@ def _read(folder: Path) -> tuple[Any, Any]:
         )
     try:
         from transformers import AutoModel, AutoTokenizer
-    except ImportError:
+    except ImportError as error:  # its own requirements count among them
         raise InputError(
-            "Expected the package transformers to encode texts with; found none. "
-            + how_to_install("text")
+            "Expected the package transformers to encode texts with; found: "
+            f"{' '.join(str(error).split()):.200}. {how_to_install('text')}"
         ) from None
     only_here = {"local_files_only": True, "trust_remote_code": False}
     try:
