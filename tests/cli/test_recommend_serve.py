@@ -12,11 +12,14 @@ import urllib.error
 import urllib.request
 import warnings
 from contextlib import contextmanager, suppress
+from inspect import signature
 
 import pytest
 
 import drgcn.cli
+from drgcn.cli.recommend.serve import serve as serve_command
 from drgcn.recommend.serving import ExportFolder, Recommender
+from drgcn.recommend.serving.server import HttpLimits
 
 from ..children import CHILDREN
 from .recommend_chain import refused
@@ -137,6 +140,18 @@ def test_more_connections_than_open_files(server):
     process.join(30)
     assert process.exitcode == 0
     assert error.read_text() == ""
+
+
+def test_options_have_the_limits_of_the_library():
+    options = {name: one.default for name, one in signature(serve_command).parameters.items()}
+    assert HttpLimits() == HttpLimits(
+        n=options["most_n"],
+        batch=options["most_users"],
+        body=options["most_bytes"],
+        requests=options["most_requests"],
+        connections=options["most_connections"],
+        seconds=options["idle_seconds"],
+    )
 
 
 def test_what_cannot_be_served(export, tmp_path, monkeypatch):

@@ -99,10 +99,6 @@ class Health(BaseModel):
     data: str
 
 
-class BodyTooLarge(Exception):  # noqa: N818 - a state of the request
-    """A body went on beyond the limit."""
-
-
 class MeteredApp:
     """Wraps an ASGI application.
 
@@ -182,21 +178,19 @@ class MeteredApp:
                 body += part
                 self.held += len(part)
                 if len(body) > self.limits.body:
-                    raise BodyTooLarge
+                    words = f"Expected a body of at most {self.limits.body} bytes; ask for fewer."
+                    return await _send_refusal(send, 413, words)
+                if self.held > self.limits.body * self.limits.requests:
+                    return await _send_refusal(send, 503, _BUSY, _RETRY)
                 if not message.get("more_body"):
                     break
-            too_much = self.held > self.limits.body * self.limits.requests
-            if too_much or self.running >= self.limits.requests:
-                await _send_refusal(send, 503, _BUSY, _RETRY)
-                return
+            if self.running >= self.limits.requests:
+                return await _send_refusal(send, 503, _BUSY, _RETRY)
             self.running += 1
             try:
                 await self.app(scope, _already_read(bytes(body), receive), send)
             finally:
                 self.running -= 1
-        except BodyTooLarge:
-            words = f"Expected a body of at most {self.limits.body} bytes; ask for fewer."
-            await _send_refusal(send, 413, words)
         finally:
             self.held -= len(body)
 
