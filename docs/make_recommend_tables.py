@@ -11,10 +11,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmark_tables import benchmark_table
 from gate_figure import gate_figure
 from pictures import save_figure
 from recommend_costs import cost_figure, cost_table, search_words
 
+from drgcn.recommend.serving.server import HttpLimits
 from drgcn.recommend.study import StudyRecord, StudySettings, read_records, recipe
 from drgcn.recommend.study.tables import (
     GateComparison,
@@ -29,7 +31,10 @@ from drgcn.recommend.study.tables import (
 from drgcn.reporting.tables import Table
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / name for name in ("README.md", "docs/recommend_results.md", "docs/retrieval.md")]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "docs/recommend.md")),
+    *(ROOT / name for name in ("docs/recommend_results.md", "docs/retrieval.md")),
+]
 IMAGES = ROOT / "docs" / "images"
 RECORDS = ROOT / "results" / "recommend"
 SETS = ("movielens-100k", "movielens-1m", "gowalla", "amazon-book", "astar")
@@ -66,7 +71,28 @@ def blocks() -> dict[str, str]:
         "study where": where(found),
         "recommend costs": cost_table(),
         "recommend search": search_words(),
+        "serving limits": limits_table(),
+        "serving load": benchmark_table("serving"),
     }
+
+
+def limits_table() -> str:
+    """Limits of the endpoint: options, defaults, and what happens beyond."""
+    limits = HttpLimits()
+    rows = [
+        ["`--most-n`", f"{limits.n:,}", "length of a list", "422"],
+        ["`--most-users`", f"{limits.batch:,}", "users of a request", "422"],
+        ["`--most-bytes`", f"{limits.body:,}", "bytes of a body", "413"],
+        ["`--most-requests`", f"{limits.requests:,}", "requests for lists at once", "503"],
+        ["`--most-connections`", f"{limits.connections:,}", "connections", "503, closed"],
+        [
+            "`--idle-seconds`",
+            f"{limits.seconds:g}",
+            "from the connection, or its last answer, to the end of the next answer",
+            "closed",
+        ],
+    ]
+    return Table(["option", "default", "limits", "beyond it"], rows, left=4).markdown("none")
 
 
 def findings(judged: Judged, known: list[GateComparison]) -> str:

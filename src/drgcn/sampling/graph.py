@@ -190,13 +190,15 @@ def load_tensor(path: Path, mmap: bool = True) -> Tensor:
     """
     try:
         # Mapped first in any case: a header cannot ask for more than the file holds.
-        tensor = torch.from_numpy(open_memmap(path, mode="c"))
+        array = open_memmap(path, mode="c")
+        # Not copied from the map: if the file is cut off meanwhile, that ends the process.
+        tensor = torch.from_numpy(array if mmap else np.load(path, allow_pickle=False))
     except Exception as error:  # a damaged header can raise nearly anything
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(
             f"Expected a whole array in {path}; it is missing, cut off or damaged ({reason})."
         ) from None
-    return tensor if mmap else tensor.clone()
+    return tensor
 
 
 def _check_entries(graph: CSRGraph) -> None:

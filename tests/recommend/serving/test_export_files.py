@@ -1,3 +1,6 @@
+import os
+
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -5,6 +8,7 @@ import torch
 from drgcn.errors import InputError
 from drgcn.recommend.serving import export_folder as vector_table
 from drgcn.recommend.serving.export_folder import VectorTable, write_vectors
+from drgcn.sampling import graph
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16])
@@ -42,3 +46,18 @@ def test_a_table_cut_short_is_refused(tmp_path):
     (tmp_path / "t.parquet").write_bytes(whole[:-20])
     with pytest.raises(InputError, match="Expected a whole table of vectors"):
         VectorTable(tmp_path / "t.parquet")
+
+
+def test_an_array_that_is_cut_off_while_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "items.npy"
+    np.save(path, np.ones((4096, 16), np.float32))
+    plain = graph.open_memmap
+
+    def late(*args, **options):
+        found = plain(*args, **options)
+        os.truncate(path, 200)  # the pages of the map are gone: to touch one is SIGBUS
+        return found
+
+    monkeypatch.setattr(graph, "open_memmap", late)
+    with pytest.raises(InputError, match="cut off"):
+        graph.load_tensor(path, mmap=False)

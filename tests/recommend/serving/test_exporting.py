@@ -19,6 +19,7 @@ from drgcn.recommend.serving import (
     export,
     model_hash,
 )
+from drgcn.recommend.serving.server import ServedExport
 
 from ..model.clicks import data as random_data
 from .conftest import shop_data
@@ -176,11 +177,8 @@ def test_a_file_that_is_not_the_one_of_the_manifest(copied, file, damage):
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     with pytest.raises(InputError, match=r"Expected .*(SHA-256|no such file).*xport.* again"):
         use(copied)
-    pytest.importorskip("fastapi")
-    from drgcn.recommend.serving.http import build_app
-
     with pytest.raises(InputError, match=r"xport.* again"):
-        build_app(ExportFolder(copied))
+        ServedExport(copied)
 
 
 def test_a_manifest_that_does_not_match(copied, shop, tmp_path):

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import re
+import shutil
 import socket
 import threading
 import warnings
@@ -10,9 +13,16 @@ import warnings
 import pytest
 import torch
 
+from drgcn.errors import InputError
 from drgcn.recommend.serving import ExportSettings, LoadedRun, Recommender, export
-from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.server import HttpLimits
+from drgcn.recommend.serving.server import (
+    TOKEN_VARIABLE,
+    AccessLog,
+    HttpLimits,
+    RequestMeter,
+    ServedExport,
+    read_token,
+)
 
 from .test_recommender import seen_by
 
@@ -20,7 +30,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 
-def client_of(folder, **limits):
+def client_of(folder, token=None, access_log=None, **limits):
     with warnings.catch_warnings():
         # starlette would rather have another client than the one that is installed.
         warnings.simplefilter("ignore")
@@ -28,7 +38,9 @@ def client_of(folder, **limits):
 
     from drgcn.recommend.serving.http import build_app
 
-    app = build_app(ExportFolder(folder), HttpLimits(n=20, batch=4, **limits))
+    served = folder if isinstance(folder, ServedExport) else ServedExport(folder)
+    limits = HttpLimits(n=20, batch=4, **limits)
+    app = build_app(served, limits, token=token, access_log=access_log)
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -129,6 +141,178 @@ def test_texts_that_are_no_requests(client):
         assert answer.json()["detail"].startswith("Expected")
 
 
+def values_of(client):
+    lines = client.get("/metrics").text.splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+
+def test_another_export_takes_the_place_of_the_first(shop, tmp_path, capsys):
+    link = tmp_path / "current"
+    link.symlink_to(shop / "export")
+    served = ServedExport(link)
+    client = client_of(served)
+    body = {"users": ["u07"], "n": 5, "exact": True}
+    first, model = ask(client, **body).json(), client.get("/healthz").json()["model"]
+    assert not served.look()  # nothing has changed
+    export(LoadedRun.open(shop / "light"), tmp_path / "second", ExportSettings(n=5))
+    other = shutil.copytree(tmp_path / "second", tmp_path / "broken")
+    os.truncate(other / "items.npy", 500)
+
+    def point_at(folder):
+        (tmp_path / "next").symlink_to(folder)
+        (tmp_path / "next").replace(link)
+
+    point_at(other)
+    assert not served.look()
+    assert "broken" in capsys.readouterr().err
+    assert ask(client, **body).json() == first
+    assert values_of(client)['drgcn_reloads_total{result="failed"}'] == "1"
+    assert not served.look()  # told once
+    assert capsys.readouterr().err == ""
+    point_at(tmp_path / "second")
+    assert served.look()
+    assert ask(client, **body).json() != first
+    found = values_of(client)
+    assert found['drgcn_reloads_total{result="done"}'] == "1"
+    assert client.get("/healthz").json()["model"] != model
+    assert not any(model in name for name in found)
+    shutil.rmtree(tmp_path / "second")  # all of it is in memory, and nothing takes its place
+    assert not served.look()
+    assert ask(client, **body).status_code == 200
+    served.ask()
+    assert not served.look()
+    assert served.failures == 2
+
+
+def test_files_that_change_while_they_are_read(copied, monkeypatch):
+    plain = Recommender.for_users
+
+    def late(self, *args, **options):
+        os.utime(copied / "items.npy")
+        return plain(self, *args, **options)
+
+    monkeypatch.setattr(Recommender, "for_users", late)
+    with pytest.raises(InputError, match="stay as they are"):
+        ServedExport(copied)
+
+
+def test_a_token_opens_all_but_the_health(shop):
+    client = client_of(shop / "export", token="a" * 32)
+    for shown in (None, "", "Bearer", "Bearer " + "b" * 32, "a" * 32, "bearer\xff"):
+        headers = {} if shown is None else {"authorization": shown.encode("latin-1")}
+        for path in ("/metrics", "/docs", "/openapi.json", "/nowhere"):
+            answer = client.get(path, headers=headers)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert client.post("/recommend", json={}, headers=headers).status_code == 401
+        assert client.get("/healthz", headers=headers).status_code == 200
+    right = {"authorization": "Bearer " + "a" * 32}
+    body = {"users": ["u07"]}
+    assert client.post("/recommend", json=body, headers=right).status_code == 200
+    twice = [("authorization", "Bearer " + letter * 32) for letter in "ab"]
+    assert client.post("/recommend", json=body, headers=twice).status_code == 401
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert read_token() is None
+    monkeypatch.setenv(TOKEN_VARIABLE, "of-the-environment")
+    assert read_token() == "of-the-environment"
+    path = tmp_path / "token"
+    path.write_text("of-the-file-and-longer\n")
+    assert read_token(path) == "of-the-file-and-longer"
+    for bad in ("", "short", "two words of a token", "\u00e4" * 20):
+        path.write_text(bad)
+        with pytest.raises(InputError, match="printable ASCII"):
+            read_token(path)
+    monkeypatch.setenv(TOKEN_VARIABLE, "")  # a server that was meant to be closed
+    with pytest.raises(InputError, match=TOKEN_VARIABLE):
+        read_token()
+    with pytest.raises(InputError, match="cannot be read"):
+        read_token(tmp_path / "none")
+
+
+def test_answers_are_written_down(shop, tmp_path, capsys):
+    log = AccessLog(tmp_path / "log")
+    client = client_of(shop / "export", access_log=log, token="a" * 32)
+    client.get("/healthz?secret=1")
+    client.get("/two%0Alines")
+    first, second = (tmp_path / "log").read_text().splitlines()
+    assert re.fullmatch(r"\S+Z testclient GET /healthz 200 \d+\.\d ms", first)
+    assert " GET /two%0Alines 401 " in second
+    (tmp_path / "log").rename(tmp_path / "old")
+    client.get("/healthz")
+    assert len((tmp_path / "log").read_text().splitlines()) == 1
+    log.close()
+    with pytest.raises(InputError, match="access log"):
+        AccessLog(tmp_path / "none" / "log")
+    full = AccessLog("/dev/full")
+    client = client_of(shop / "export", access_log=full)
+    for _ in range(2):
+        assert client.get("/healthz").status_code == 200
+    assert capsys.readouterr().err.count("cannot be written") == 1
+    with contextlib.suppress(OSError):
+        full.close()
+
+
+def test_the_page_of_the_endpoint_needs_nothing_else(client):
+    answer = client.get("/docs")
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert not re.search(r"https?:|<script|<link|src=|url\(", answer.text)
+    for name in client.get("/openapi.json").json()["components"]["schemas"]:
+        assert f'id="{name}"' in answer.text
+    assert "exclude_seen" in answer.text
+    assert client.get("/redoc").status_code == 404
+
+
+def test_requests_that_wait_are_answered_together(shop, monkeypatch):
+    from drgcn.recommend.serving import http
+
+    monkeypatch.setattr(http, "_WORKING", 1)
+    maker = http.ListMaker(ServedExport(shop / "export"), RequestMeter([]))
+    plain, searches = Recommender.for_users, []
+    begun, hold = threading.Event(), threading.Event()
+
+    def slow(self, rows, *args, **options):
+        begun.set()
+        assert hold.wait(10)
+        searches.append(len(rows))
+        return plain(self, rows, *args, **options)
+
+    monkeypatch.setattr(Recommender, "for_users", slow)
+    users = [[f"u{7 * k:02}"] * (1 + k % 2) for k in range(6)]
+
+    def text(users, n=20):
+        return maker.text(http.RecommendRequest(users=users, exclude_seen=True), n)
+
+    async def alone():
+        return [await text(one) for one in users]
+
+    async def together(users):
+        searches.clear()
+        begun.clear()
+        hold.clear()
+        first = asyncio.create_task(text(["u01"]))
+        await asyncio.to_thread(begun.wait, 10)
+        waiting = [asyncio.create_task(text(one)) for one in users]
+        other = asyncio.create_task(text(["u02"], 5))
+        await asyncio.sleep(0)
+        hold.set()
+        await first
+        assert len(json.loads(await other)["recommendations"][0]["items"]) == 5
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    hold.set()
+    expected = asyncio.run(alone())
+    assert asyncio.run(together(users)) == expected
+    assert searches == [1, 9, 1]
+    *found, error = asyncio.run(together([*users, ["nobody"]]))
+    assert found == expected
+    assert "nobody" in str(error)
+    # The unknown id made each be answered by itself.
+    assert searches == [1, *map(len, users), 1]
+
+
 def test_a_body_too_large_is_not_read(shop):
     client = client_of(shop / "export", body=1000)
     answer = client.post("/recommend", content=b'{"users": ["' + b"x" * 2000 + b'"]}')
@@ -137,7 +321,7 @@ def test_a_body_too_large_is_not_read(shop):
 
 
 def test_reading_stops_at_a_body_too_large():
-    from drgcn.recommend.serving.http import MeteredApp, RequestMeter
+    from drgcn.recommend.serving.http import MeteredApp
 
     read, sent = [], []
 
@@ -156,6 +340,59 @@ def test_reading_stops_at_a_body_too_large():
     asyncio.run(app({"type": "http", "path": "/recommend"}, receive, send))
     assert len(read) == 2
     assert sent[0]["status"] == 413
+    assert app.held == 0
+
+
+def test_half_sent_bodies_take_no_place_and_their_bytes_are_counted():
+    from drgcn.recommend.serving.http import MeteredApp
+
+    statuses = []
+
+    async def answer(scope, receive, send):
+        assert (await receive())["body"] == b"12345678"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        if "status" in message:
+            statuses.append(message["status"])
+
+    async def run():
+        end = asyncio.Event()
+
+        def body(*parts, disconnect=False):
+            left = list(parts)
+
+            async def receive():
+                if left:
+                    return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+                await end.wait()
+                return {"type": "http.disconnect"}
+
+            return receive
+
+        meter = RequestMeter(["/recommend"])
+        app = MeteredApp(answer, meter, HttpLimits(requests=2, body=10))
+        scope = {"type": "http", "path": "/recommend"}
+        silent = [asyncio.create_task(app(scope, slow(body(b"1234")), send)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await app(scope, body(b"1234", b"5678"), send)
+        assert (statuses, app.held) == ([200], 12)
+        silent += [asyncio.create_task(app(scope, slow(body(b"1")), send))]
+        await asyncio.sleep(0)
+        await app(scope, body(b"1234", b"5678"), send)  # more than two whole bodies in all
+        assert statuses == [200, 503]
+        end.set()
+        await asyncio.gather(*silent)
+        assert (app.held, app.running, len(statuses)) == (0, 0, 2)
+        return meter.text()
+
+    def slow(receive):
+        async def more():
+            return {**await receive(), "more_body": True}
+
+        return more
+
+    assert 'status="499"} 4' in asyncio.run(run())
 
 
 def test_health_and_other_paths(client, exported):
@@ -232,7 +469,7 @@ def test_files_may_change_under_a_server(copied):
 
 
 def test_more_requests_at_once_than_allowed():
-    from drgcn.recommend.serving.http import MeteredApp, RequestMeter
+    from drgcn.recommend.serving.http import MeteredApp
 
     answers = []
 
@@ -248,10 +485,13 @@ def test_more_requests_at_once_than_allowed():
             if "status" in message:
                 answers.append((message["status"], dict(message["headers"])))
 
+        async def receive():
+            return {"type": "http.request", "body": b""}
+
         meter = RequestMeter(["/recommend"])
         app = MeteredApp(slow, meter, HttpLimits(requests=2))
         running = [
-            asyncio.create_task(app({"type": "http", "path": path}, None, send))
+            asyncio.create_task(app({"type": "http", "path": path}, receive, send))
             for path in ("/recommend", "/recommend", "/recommend", "/healthz")
         ]
         await asyncio.sleep(0)
@@ -259,7 +499,7 @@ def test_more_requests_at_once_than_allowed():
         assert [status for status, _ in answers] == [503, 200]  # the third, and the health
         gate.set()
         await asyncio.gather(*running)
-        await app({"type": "http", "path": "/recommend"}, None, send)
+        await app({"type": "http", "path": "/recommend"}, receive, send)
         return meter.text()
 
     text = asyncio.run(run())
@@ -356,11 +596,12 @@ def test_who_would_wait_for_long_is_told(shop, monkeypatch):
 
     monkeypatch.setattr(Recommender, "for_users", slow)
 
-    def one():
-        found.append(ask(client, users=["u01"]))
+    def one(n):
+        found.append(ask(client, users=["u01"], n=n))
         hold.set()  # one was refused: now the other goes on
 
-    both = [threading.Thread(target=one) for _ in range(2)]
+    # Of different lengths: they cannot be answered together.
+    both = [threading.Thread(target=one, args=(n,)) for n in (3, 4)]
     for thread in both:
         thread.start()
     for thread in both:

@@ -64,6 +64,22 @@ def test_nothing_seen_comes_out_and_lists_are_full(shop, tmp_path, monkeypatch):
         assert (items[len(listed) :] == -1).all()
 
 
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw", "none"])
+def test_lists_do_not_depend_on_who_else_asks(shop, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(recommender, "MANY_SEEN", 17)
+    export(LoadedRun.open(shop / "run"), tmp_path / "e", ExportSettings(index=kind, n=5))
+    searcher = Recommender(ExportFolder(tmp_path / "e"))
+    requests = [["u07"], ["u12", "u59", "u12"], ["u33"], [f"u{k}" for k in range(20, 31)]]
+    for options in ({"exclude_seen": True}, {"exact": True}, {}):
+        alone = [searcher.by_ids(ids, 30, **options) for ids in requests]
+        assert searcher.by_ids_together(requests, 30, **options) == alone
+    with pytest.raises(InputError, match="nobody"):
+        searcher.by_ids_together([["u07"], ["nobody"]], 5)
+    if kind != "hnsw":
+        with pytest.raises(InputError, match="at most 16"):
+            searcher.by_ids_together([["u07"] * 17], 5)
+
+
 def test_a_list_longer_than_all_items(exported):
     for exact in (False, True):
         top = Recommender(exported).for_users(torch.tensor([5]), 500, exact=exact)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from drgcn._io import write_whole
@@ -184,7 +184,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     try:
         facts = read_json(folder / SETTINGS)
         model = from_description(facts["model"])
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        model.load_state_dict(load((folder / WEIGHTS).read_bytes()))
         training = dict(facts["training"])
     except Exception as error:  # a damaged description can raise nearly anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]

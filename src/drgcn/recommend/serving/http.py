@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import threading
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any
 
-import torch
 from fastapi import Body, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
-from drgcn.recommend.retrieval.ranking import TopItems
-from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.ids import known_rows
-from drgcn.recommend.serving.recommender import Recommender
-from drgcn.recommend.serving.server import HttpLimits
+from drgcn.recommend.serving.recommender import TOGETHER, Recommender, UserLists
+from drgcn.recommend.serving.server import AccessLog, HttpLimits, RequestMeter, ServedExport
+from drgcn.reporting.page import render_html
 
 Id = StrictInt | StrictStr
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _USUAL = 50  # items in a list, if a request does not say
 _LISTS = "/recommend"
-_WORKING = 4  # requests whose lists are made at once; others wait
+_HEALTH = "/healthz"
+_WORKING = 2  # threads that make lists; more requests wait
 _PATIENCE = 10.0  # seconds that they wait
+_GONE = 499  # the status of who did not wait for an answer, as nginx counts it
+_LAST_BYTES = 1.0  # seconds that a half-sent request or answer has at the end
 _TOLD = 1.0  # seconds that a connection has to be told that it is one too many
+_NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
+_RETRY = (b"retry-after", b"1")
 _BUSY = "Expected fewer requests at once; ask again in a second."
 _BUSY_ANSWER = (
     f"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -78,6 +83,12 @@ class RecommendResponse(BaseModel):
     unknown: int = Field(description="Ids that were left out.")
 
 
+class Refusal(BaseModel):
+    """Answer to a request that cannot be answered."""
+
+    detail: str = Field(description="What was expected, and what was found.")
+
+
 class Health(BaseModel):
     """Answer of ``GET /healthz``: sizes and hashes of the export."""
 
@@ -88,74 +99,6 @@ class Health(BaseModel):
     data: str
 
 
-class RequestMeter:
-    """Counts, for each path of a fixed list, requests by status and the time they took.
-
-    Args:
-        paths: Paths counted by name; any other path counts as ``other``, so that nobody can fill
-            memory with names.
-    """
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = frozenset(paths)
-        self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._buckets: Counter[tuple[str, float]] = Counter()
-        self._seconds: dict[str, float] = {}
-        self._lists = 0
-
-    def count(self, path: str, status: int, seconds: float) -> None:
-        """Takes note of one answer."""
-        path = path if path in self.paths else "other"
-        with self._lock:
-            self._requests[path, status] += 1
-            self._seconds[path] = self._seconds.get(path, 0.0) + seconds
-            for limit in SECONDS:
-                if seconds <= limit:
-                    self._buckets[path, limit] += 1
-
-    def count_lists(self, number: int) -> None:
-        """Takes note of lists that were given."""
-        with self._lock:
-            self._lists += number
-
-    def text(self) -> str:
-        """All counts."""
-        with self._lock:
-            return "\n".join([*self._lines(), ""])
-
-    def _lines(self) -> Iterator[str]:
-        yield "# HELP drgcn_requests_total Requests answered, by path and status."
-        yield "# TYPE drgcn_requests_total counter"
-        for (path, status), number in sorted(self._requests.items()):
-            yield f'drgcn_requests_total{{path="{path}",status="{status}"}} {number}'
-        for name, words, low, high in (
-            ("refused", "Requests refused as bad (4xx).", 400, 500),
-            ("errors", "Requests that failed on our side (5xx).", 500, 600),
-        ):
-            number = sum(n for (_, status), n in self._requests.items() if low <= status < high)
-            yield f"# HELP drgcn_{name}_total {words}"
-            yield f"# TYPE drgcn_{name}_total counter"
-            yield f"drgcn_{name}_total {number}"
-        yield "# HELP drgcn_lists_total Lists of items given."
-        yield "# TYPE drgcn_lists_total counter"
-        yield f"drgcn_lists_total {self._lists}"
-        yield "# HELP drgcn_request_seconds Time from request to answer."
-        yield "# TYPE drgcn_request_seconds histogram"
-        for path, total in sorted(self._seconds.items()):
-            count = sum(n for (where, _), n in self._requests.items() if where == path)
-            for limit in SECONDS:
-                number = self._buckets[path, limit]
-                yield f'drgcn_request_seconds_bucket{{path="{path}",le="{limit}"}} {number}'
-            yield f'drgcn_request_seconds_bucket{{path="{path}",le="+Inf"}} {count}'
-            yield f'drgcn_request_seconds_sum{{path="{path}"}} {total:.6f}'
-            yield f'drgcn_request_seconds_count{{path="{path}"}} {count}'
-
-
-class BodyTooLarge(Exception):  # noqa: N818 - a state of the request
-    """A body went on beyond the limit."""
-
-
 class MeteredApp:
     """Wraps an ASGI application.
 
@@ -163,11 +106,23 @@ class MeteredApp:
         app: The application.
         meter: Where answers are counted.
         limits: The largest body that is read, and the most requests for lists at once.
+        token: What a client must show, but for ``/healthz``. (default: nothing)
+        access_log: Where answers are written down. (default: nowhere)
     """
 
-    def __init__(self, app: App, meter: RequestMeter, limits: HttpLimits) -> None:
+    def __init__(
+        self,
+        app: App,
+        meter: RequestMeter,
+        limits: HttpLimits,
+        token: str | None = None,
+        access_log: AccessLog | None = None,
+    ) -> None:
         self.app, self.meter, self.limits = app, meter, limits
+        self.expected = None if token is None else f"Bearer {token}".encode()
+        self.access_log = access_log
         self.running = 0
+        self.held = 0  # bytes of bodies
 
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
@@ -176,49 +131,89 @@ class MeteredApp:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if scope["path"] != _LISTS:
-            await self._pass_on(scope, receive, send)
-        elif self.running >= self.limits.requests:
-            self.meter.count(_LISTS, 503, 0.0)
-            await _send_refusal(send, 503, _BUSY, (b"retry-after", b"1"))
-        else:
-            self.running += 1
-            try:
-                await self._pass_on(scope, receive, send)
-            finally:
-                self.running -= 1
-
-    async def _pass_on(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
-        begin, status, read = time.perf_counter(), 0, 0
-        most_bytes = self.limits.body
-
-        async def counting_receive() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > most_bytes:
-                raise BodyTooLarge
-            return message
+        begin, status = time.perf_counter(), 0
 
         async def noting_send(message: Message) -> None:
             nonlocal status
-            if read > most_bytes and not status:
-                return  # what the application makes of a body cut short is not the answer
             if message["type"] == "http.response.start":
                 status = int(message["status"])
             await send(message)
 
         try:
-            with suppress(BodyTooLarge):
-                await self.app(scope, counting_receive, noting_send)
-            if read > most_bytes and not status:
-                status = 413
-                words = f"Expected a body of at most {most_bytes} bytes; ask for fewer."
-                await _send_refusal(send, status, words)
+            if not self._is_allowed(scope):
+                words = (
+                    "Expected the token of this server as a bearer token; found none or another."
+                )
+                challenge = (b"www-authenticate", b"Bearer")
+                await _send_refusal(noting_send, 401, words, challenge)
+            elif scope["path"] == _LISTS:
+                await self._read_and_pass_on(scope, receive, noting_send)
+            else:
+                await self.app(scope, receive, noting_send)
+        except ClientDisconnect:
+            status = status or _GONE
         finally:
-            self.meter.count(scope["path"], status or 500, time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            self.meter.count(scope["path"], status or 500, seconds)
+            if self.access_log is not None:
+                self.access_log.add(_access_line(scope, status or 500, seconds))
+
+    def _is_allowed(self, scope: MutableMapping[str, Any]) -> bool:
+        if self.expected is None or scope["path"] == _HEALTH:
+            return True
+        shown = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(shown) == 1 and hmac.compare_digest(shown[0], self.expected)
+
+    async def _read_and_pass_on(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Read the body, and only then count the request: a slow sender takes no place."""
+        body = bytearray()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part = message.get("body", b"")
+                body += part
+                self.held += len(part)
+                if len(body) > self.limits.body:
+                    words = f"Expected a body of at most {self.limits.body} bytes; ask for fewer."
+                    return await _send_refusal(send, 413, words)
+                if self.held > self.limits.body * self.limits.requests:
+                    return await _send_refusal(send, 503, _BUSY, _RETRY)
+                if not message.get("more_body"):
+                    break
+            if self.running >= self.limits.requests:
+                return await _send_refusal(send, 503, _BUSY, _RETRY)
+            self.running += 1
+            try:
+                await self.app(scope, _already_read(bytes(body), receive), send)
+            finally:
+                self.running -= 1
+        finally:
+            self.held -= len(body)
+
+
+def _already_read(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read, and then what comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _access_line(scope: MutableMapping[str, Any], status: int, seconds: float) -> str:
+    """Return who asked for what, and what came of it; without queries, bodies and headers."""
+    client = scope.get("client") or ("-",)
+    path = bytes(scope.get("raw_path") or b"-").decode("ascii", "backslashreplace")
+    return f"{client[0]} {scope.get('method', '-')} {path:.200} {status} {1000 * seconds:.1f} ms"
 
 
 async def _send_refusal(
@@ -270,6 +265,12 @@ class LimitedConnection(H11Protocol):
         self._start_clock(self.limits.seconds)
         super().on_response_complete()
 
+    def shutdown(self) -> None:
+        """Let a request that is whole be answered; others have a moment."""
+        super().shutdown()
+        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:
+            self._start_clock(_LAST_BYTES)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         if self._clock is not None:
@@ -287,15 +288,149 @@ class LimitedConnection(H11Protocol):
         self._clock = self.loop.call_later(seconds, self.transport.abort)
 
 
-def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI:
-    """Build the application for an export, all of whose files are read and checked now."""
+@dataclass(eq=False)
+class _Waiting:
+    """A request whose lists nobody has begun.
+
+    Attributes:
+        asked: The request.
+        n: Length of the lists.
+        answer: Takes the text of the answer.
+    """
+
+    asked: RecommendRequest
+    n: int
+    answer: asyncio.Future[str]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings that requests answered together must share."""
+        return {"exclude_seen": self.asked.exclude_seen, "exact": self.asked.exact, "n": self.n}
+
+
+class ListMaker:
+    """Makes lists in a few threads; those of requests that wait for a thread by one search.
+
+    Args:
+        served: The export.
+        meter: Where lists are counted.
+    """
+
+    def __init__(self, served: ServedExport, meter: RequestMeter) -> None:
+        self.served, self.meter = served, meter
+        self._threads = ThreadPoolExecutor(_WORKING)
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+
+    async def text(self, asked: RecommendRequest, n: int) -> str:
+        """The answer to a request."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(asked, n, loop.create_future())
+        with self._lock:
+            self._waiting.append(waiting)
+        clock = loop.call_later(_PATIENCE, self._give_up, waiting)
+        # Once for each request: a thread that finds nothing has been forestalled.
+        self._threads.submit(self._work)
+        try:
+            return await waiting.answer
+        finally:
+            clock.cancel()
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        with self._lock:
+            if waiting not in self._waiting:
+                return
+            self._waiting.remove(waiting)
+        waiting.answer.set_exception(HTTPException(503, _BUSY, {"retry-after": "1"}))
+
+    def _work(self) -> None:
+        if batch := self._take():
+            for one, answer in zip(batch, self._answers(batch), strict=True):
+                one.answer.get_loop().call_soon_threadsafe(_deliver, one.answer, answer)
+
+    def _take(self) -> list[_Waiting]:
+        """Return the request that has waited longest, and others that may go with it."""
+        with self._lock:
+            self._waiting = deque(one for one in self._waiting if not one.answer.done())
+            if not self._waiting:
+                return []
+            first = self._waiting.popleft()
+            batch, users = [first], len(first.asked.users or ())
+            if first.asked.users is None:
+                return batch
+            left: deque[_Waiting] = deque()
+            for one in self._waiting:
+                size = len(one.asked.users or ())
+                if size and users + size <= TOGETHER and one.settings == first.settings:
+                    batch.append(one)
+                    users += size
+                else:
+                    left.append(one)
+            self._waiting = left
+            return batch
+
+    def _answers(self, batch: list[_Waiting]) -> list[str | Exception]:
+        recommender = self.served.recommender
+        if len(batch) > 1:
+            ids = [one.asked.users or [] for one in batch]
+            with suppress(Exception):  # by itself, each is told what is wrong with it
+                found = recommender.by_ids_together(ids, **batch[0].settings)
+                return [self._written(lists) for lists in found]
+        return [self._alone(recommender, one) for one in batch]
+
+    def _alone(self, recommender: Recommender, one: _Waiting) -> str | Exception:
+        asked = one.asked
+        try:
+            if asked.users is not None:
+                found = recommender.by_ids(
+                    asked.users, skip_unknown=asked.skip_unknown, **one.settings
+                )
+            else:
+                assert asked.attributes is not None
+                found = recommender.by_attributes(asked.attributes, one.n, exact=asked.exact)
+            return self._written(found)
+        except Exception as error:  # raised again where the answer is waited for
+            return error
+
+    def _written(self, lists: UserLists) -> str:
+        """The text, which is shorter than what it is made of: an answer may wait to be sent."""
+        self.meter.count_lists(len(lists.users))
+        each = zip(lists.users, lists.items, lists.scores, strict=True)
+        found = [ItemList.model_construct(user=u, items=i, scores=s) for u, i, s in each]
+        answer = RecommendResponse.model_construct(recommendations=found, unknown=lists.unknown)
+        return answer.model_dump_json()
+
+
+def _deliver(future: asyncio.Future[str], answer: str | Exception) -> None:
+    if future.done():  # the client has gone
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+def build_app(
+    served: ServedExport,
+    limits: HttpLimits | None = None,
+    *,
+    token: str | None = None,
+    access_log: AccessLog | None = None,
+) -> FastAPI:
+    """Build the application for an export.
+
+    Args:
+        served: The export.
+        limits: Limits of one request, and of all at once.
+        token: What clients must show to be answered, but for ``/healthz``. (default: nothing)
+        access_log: Where answers are written down. (default: nowhere)
+    """
     limits = limits or HttpLimits()
-    recommender = Recommender(export)
-    _read_all(export, recommender)
-    app = FastAPI(title="drgcn recommend", version=version("drgcn"))
-    meter = RequestMeter((_LISTS, "/healthz", "/metrics"))
-    app.add_middleware(MeteredApp, meter=meter, limits=limits)
-    working = threading.BoundedSemaphore(_WORKING)
+    # FastAPI's own pages load scripts from elsewhere.
+    app = FastAPI(title="drgcn recommend", version=version("drgcn"), docs_url=None, redoc_url=None)
+    meter = RequestMeter((_LISTS, _HEALTH, "/metrics"))
+    app.add_middleware(MeteredApp, meter=meter, limits=limits, token=token, access_log=access_log)
+    maker = ListMaker(served, meter)
 
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
@@ -305,65 +440,42 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
         return _refusal(_sentence(error))
 
-    @app.post(_LISTS, response_model=RecommendResponse)
-    def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
+    refusals = (401, 413, 422, 503) if token is not None else (413, 422, 503)
+
+    @app.post(
+        _LISTS,
+        response_model=RecommendResponse,
+        responses={status: {"model": Refusal} for status in refusals},
+    )
+    async def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
         """The best items of each user. Scores are inner products: higher is better."""
-        n = _checked_n(asked, limits)
-        if not working.acquire(timeout=_PATIENCE):
-            raise HTTPException(503, _BUSY, {"retry-after": "1"})
-        try:
-            found = answer(asked, n)
-            meter.count_lists(len(found.recommendations))
-            # Written here, and not by FastAPI: of those that wait only the text is held.
-            return Response(found.model_dump_json(), media_type="application/json")
-        finally:
-            working.release()
+        text = await maker.text(asked, _checked_n(asked, limits))
+        return Response(text, media_type="application/json")
 
-    def answer(asked: RecommendRequest, n: int) -> RecommendResponse:
-        if asked.users is not None:
-            rows, unknown = known_rows(export.user_lookup, asked.users, asked.skip_unknown)
-            top = recommender.for_users(
-                rows, n, exclude_seen=asked.exclude_seen, exact=asked.exact
-            )
-            owners = export.user_lookup.ids(rows.numpy()).to_pylist()
-        else:
-            assert asked.attributes is not None
-            vectors, unknown = export.cold_users.vectors(asked.attributes), 0
-            top = recommender.for_vectors(vectors, n, exact=asked.exact)
-            owners = [None] * len(vectors)
-        return RecommendResponse(recommendations=_lists(export, owners, top), unknown=unknown)
-
-    @app.get("/healthz")
+    @app.get(_HEALTH)
     async def healthz() -> Health:
         """State of the endpoint, and sizes of the export it serves."""
-        facts = export.manifest
+        export = served.export
         return Health(
             status="ok",
             users=export.num_users,
             items=export.num_items,
-            model=str(facts.model["sha256"]),
-            data=str(facts.data["content_hash"]),
+            model=str(export.manifest.model["sha256"]),
+            data=str(export.manifest.data["content_hash"]),
         )
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> PlainTextResponse:
         """Counts and times in Prometheus' text form."""
-        return PlainTextResponse(meter.text(), media_type="text/plain; version=0.0.4")
+        text = meter.text() + served.metrics()
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        page = render_html(__package__, "docs.html.jinja", title=app.title, **app.openapi())
+        return HTMLResponse(page, headers={"content-security-policy": _NOTHING_ELSE})
 
     return app
-
-
-def _read_all(export: ExportFolder, recommender: Recommender) -> None:
-    """Read every file, so that a broken one ends the start and not a later request."""
-    recommender.for_users(torch.zeros(1, dtype=torch.int64), 1)
-    recommender.for_users(torch.zeros(1, dtype=torch.int64), 1, exact=True)
-    export.user_lookup.rows([""])
-    export.users.hold()
-    _ = export.item_lookup
-    if export.manifest.seen:
-        _ = export.seen
-    if export.manifest.cold_users:
-        _ = export.cold_users
 
 
 def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
@@ -381,15 +493,6 @@ def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
             "Expected exclude_seen with users by id; users by attributes have seen nothing."
         )
     return n
-
-
-def _lists(export: ExportFolder, owners: list[int | str | None], top: TopItems) -> list[ItemList]:
-    lists = []
-    for owner, items, scores in zip(owners, top.items, top.scores, strict=True):
-        real = items >= 0
-        ids = export.item_lookup.ids(items[real].numpy()).to_pylist()
-        lists.append(ItemList(user=owner, items=ids, scores=scores[real].tolist()))
-    return lists
 
 
 def _refusal(sentence: str) -> JSONResponse:

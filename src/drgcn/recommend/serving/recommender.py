@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,29 @@ from drgcn.recommend.retrieval.index import FaissIndex
 from drgcn.recommend.retrieval.ranking import TopItems
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.exporting import MANY_SEEN
-from drgcn.recommend.serving.ids import IdLookup
+from drgcn.recommend.serving.ids import IdLookup, known_rows
 from drgcn.sampling import CSRGraph
+
+#: Users whose lists depend on nobody who is searched with them. From 20 queries on, faiss computes
+#: scores by a matrix product, which rounds otherwise.
+TOGETHER = 16
+
+
+@dataclass(frozen=True)
+class UserLists:
+    """Lists with the ids of the data, best items first.
+
+    Attributes:
+        users: The id of each user; ``None`` for one by attributes.
+        items: The ids of each user's items.
+        scores: Their scores.
+        unknown: Ids of users that were left out.
+    """
+
+    users: list[int | str | None]
+    items: list[list[int | str]]
+    scores: list[list[float]]
+    unknown: int = 0
 
 
 class Recommender:
@@ -35,6 +58,64 @@ class Recommender:
         self.export = export
         self.device = torch.device(device)
         self._blocks: ItemBlocks | None = None
+
+    def by_ids(
+        self,
+        ids: Sequence[int | str],
+        n: int,
+        *,
+        exclude_seen: bool = False,
+        exact: bool = False,
+        skip_unknown: bool = False,
+    ) -> UserLists:
+        """The lists of users by id."""
+        rows, unknown = known_rows(self.export.user_lookup, ids, skip_unknown)
+        top = self.for_users(rows, n, exclude_seen=exclude_seen, exact=exact)
+        return self._named(self.export.user_lookup.ids(rows.numpy()).to_pylist(), top, unknown)
+
+    def by_attributes(
+        self, users: Sequence[Mapping[str, Any]], n: int, *, exact: bool = False
+    ) -> UserLists:
+        """The lists of users by attributes alone."""
+        top = self.for_vectors(self.export.cold_users.vectors(users), n, exact=exact)
+        return self._named([None] * len(users), top)
+
+    def by_ids_together(
+        self,
+        requests: Sequence[Sequence[int | str]],
+        n: int,
+        *,
+        exclude_seen: bool = False,
+        exact: bool = False,
+    ) -> list[UserLists]:
+        """Lists of several requests, as :meth:`by_ids` gives them, by one search.
+
+        Raises:
+            InputError: If an id is unknown.
+        """
+        index = None if exact else self.export.index
+        if index is not None and index.kind == "hnsw":  # finds other items in longer searches
+            options = {"exclude_seen": exclude_seen, "exact": exact}
+            return [self.by_ids(ids, n, **options) for ids in requests]
+        ends = list(accumulate((len(ids) for ids in requests), initial=0))
+        if ends[-1] > TOGETHER:
+            raise InputError(f"Expected at most {TOGETHER} users; found {ends[-1]}.")
+        every = [one for ids in requests for one in ids]
+        found = self.by_ids(every, n, exclude_seen=exclude_seen, exact=exact)
+        return [
+            UserLists(found.users[a:b], found.items[a:b], found.scores[a:b])
+            for a, b in pairwise(ends)
+        ]
+
+    def _named(self, users: list[Any], top: TopItems, unknown: int = 0) -> UserLists:
+        real = top.items >= 0
+        ends = [0, *real.sum(dim=1).cumsum(0).tolist()]
+        ids = self.export.item_lookup.ids(top.items[real].numpy()).to_pylist()
+        scores = top.scores[real].tolist()
+        places = list(pairwise(ends))
+        return UserLists(
+            users, [ids[a:b] for a, b in places], [scores[a:b] for a, b in places], unknown
+        )
 
     def for_users(
         self, rows: Tensor, n: int, *, exclude_seen: bool = False, exact: bool = False
