@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -116,12 +117,15 @@ class Part:
     splits: int
     seeds: int
 
-    def entry(self, name: str, case: str, arm: str, labels: int) -> dict[str, Any] | None:
-        """Return the networks of a cell; none if the set lacks nodes for it."""
-        for entry in self.records[name]["results"]:
-            if _key(entry) == (case, arm, labels) and "left_out" not in entry:
-                return dict(entry)
-        return None
+    @cached_property
+    def entries(self) -> dict[tuple[str, str, str, int], dict[str, Any]]:
+        """Networks by set, case, arm and number of labels; none where a set lacks nodes."""
+        return {
+            (name, *_key(entry)): entry
+            for name, record in self.records.items()
+            for entry in record["results"]
+            if "left_out" not in entry
+        }
 
     def scores(
         self, name: str, case: str, labels: int, row: str
@@ -129,7 +133,7 @@ class Part:
         """Return setting, validation and test scores ``[splits, seeds]`` of a row's choices."""
         found = []
         for arm, setting in row_settings(row):
-            entry = self.entry(name, case, arm, labels)
+            entry = self.entries.get((name, case, arm, labels))
             if entry is None:
                 return []
             choices = entry["choices"]
@@ -171,10 +175,16 @@ class Part:
         found = {}
         for name in self.records:
             pair = [self.tests(name, case, labels, row) for row in (first, second)]
+            if not all(pair):
+                continue
             gains = [a - b for a, b in zip(*pair, strict=True)]
-            if gains and not any(map(math.isnan, gains)):
+            if not any(map(math.isnan, gains)):
                 found[name] = gains
         return found
+
+
+class NotWhole(InputError):  # noqa: N818 - a state of the records, not a fault
+    """A part of which something is not trained yet."""
 
 
 def load_part(part: str, out: Path, sets: Sequence[str], settings: Mapping[str, Any]) -> Part:
@@ -185,7 +195,7 @@ def load_part(part: str, out: Path, sets: Sequence[str], settings: Mapping[str, 
         known = set() if record is None else {_key(entry) for entry in record["results"]}
         lacking = [key for key in _planned(part, name) if key not in known]
         if record is None or lacking:
-            raise InputError(
+            raise NotWhole(
                 f"Expected all of {part}; found {name} without {lacking[0]}. Run the part to its "
                 f"end first: by the plan nothing is looked at before."
             )
@@ -232,17 +242,24 @@ class Answer:
         )
 
     @property
-    def recommended(self) -> bool:
-        """True if class-share surely gains over plain, tuned and its shuffled self, and harms no
-        set."""
-        primary, shuffled = self.family[PRIMARY], self.family[5, "class-share", _SHUFFLED]
-        gained = primary.sign == "up" and shuffled.sign == "up"
-        return gained and not self.harmed("class-share", "plain, tuned")
+    def recommended(self) -> list[str]:
+        """Gates that surely gain over plain, tuned and over their shuffled selves at five labels
+        a class, and harm no set."""
+        found = []
+        for gate in ("class-share", "class-share-pseudo"):
+            signs = {self.family[5, gate, f].sign for f in ("plain, tuned", f"shuffled-{gate}")}
+            if signs == {"up"} and not self.harmed(gate, "plain, tuned"):
+                found.append(gate)
+        return found
 
 
-_SHUFFLED = "shuffled-class-share"
 # Rows whose harm is looked for, each with what it is held against.
-_JUDGED = (("class-share", "plain, tuned"), ("dr-one", "plain"), ("dr-exp", "plain"))
+JUDGED = (
+    ("class-share", "plain, tuned"),
+    ("class-share-pseudo", "plain, tuned"),
+    ("dr-one", "plain"),
+    ("dr-exp", "plain"),
+)
 
 
 def answer(part: Part) -> Answer:
@@ -250,7 +267,7 @@ def answer(part: Part) -> Answer:
     units = {test: unit_gains(part.gains("", *test)) for test in FAMILY}
     decisions = decide([list(gains.values()) for gains in units.values()])
     harm = {}
-    for pair in _JUDGED:
+    for pair in JUDGED:
         by_set = {
             (labels, name): gains
             for labels in LABELS
@@ -283,7 +300,7 @@ def described(part: Part, case: str, labels: int, first: str, second: str) -> In
 
 def layer_k(part: Part, name: str, case: str, arm: str, labels: int, key: str) -> list[float]:
     """Return K of every layer, the mean over the networks that have one; NaN without any."""
-    entry = part.entry(name, case, arm, labels)
+    entry = part.entries.get((name, case, arm, labels))
     if entry is None or key not in entry:
         return []
     columns = zip(*entry[key], strict=True)
@@ -370,7 +387,7 @@ def _interval_words(found: Interval) -> str:
 
 _PAIRS = (
     ("class-share", "plain, tuned"),
-    ("class-share", _SHUFFLED),
+    ("class-share", "shuffled-class-share"),
     ("plain, tuned", "plain"),
     ("dr", "plain"),
     ("dr-one", "plain"),

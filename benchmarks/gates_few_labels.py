@@ -40,6 +40,8 @@ FIRST_SPLIT = 1000
 DROPOUTS = (0.5, 0.2, 0.65, 0.8)
 DECAYS = (5e-4, 0.0, 5e-3, 5e-2)
 EXPONENTS = (0.0, 0.25, 0.5, 0.75)
+# Labels are spread along edges where they are fewest.
+SPREAD_LABELS = (1, 2, 5)
 POWERS = (0.0, -0.5, -0.25, 0.25)
 MODELS = ("gat", "graphsage", "mixhop", "mlp")
 DEPTHS = (2, 4, 8, 16)
@@ -130,17 +132,20 @@ def passes_of(part: str, name: str) -> list[Pass]:
         return [_pass(model, arm, (5, 20)) for model in MODELS for arm in arms]
     if part == "scaling":
         return [_pass(scaling, arm, (20,)) for scaling in SCALINGS for arm in ARMS]
-    few = part == "few-labels"
-    return [_pass("", arm, LABELS if few else (SIXTY,), wide=few) for arm in ARMS]
+    if part == "full-labels":
+        return [_pass("", arm, (SIXTY,)) for arm in ARMS]
+    passes = [_pass("", arm, LABELS, wide=True) for arm in ARMS]
+    return passes + [_pass("", arm, SPREAD_LABELS) for arm in SPREAD]
 
 
 ARMS = (
     *("plain", "class-share", "shuffled-class-share", "variance"),
     *("dr", "dr-one", "dr-exp", "static", "constant"),
 )
+SPREAD = ("class-share-pseudo", "shuffled-class-share-pseudo")
 # Rows of sixteen choices, for five labels a class of the first part alone.
 AT_FIVE = ("class-share and dropout", "plain, tuned more")
-ROWS = ("plain", "plain, tuned", *ARMS[1:4], *AT_FIVE, *ARMS[4:])
+ROWS = ("plain", "plain, tuned", *ARMS[1:4], *SPREAD, *AT_FIVE, *ARMS[4:])
 
 
 def _pass(case: str, arm: str, labels: Sequence[int], *, wide: bool = False) -> Pass:
@@ -155,7 +160,7 @@ def _choices(arm: str, wide: bool) -> Choices:
     decays = DECAYS if arm == "plain" and wide else DECAYS[:1]
     tuned = arm == "plain" or (arm == "class-share" and wide)
     found: Choices = {"weight_decay": decays, "dropout": DROPOUTS if tuned else DROPOUTS[:1]}
-    if arm in ("class-share", "shuffled-class-share"):
+    if "class-share" in arm:
         found["exponent"] = EXPONENTS[1:]
     if arm == "variance":
         found["exponent"] = POWERS[1:]
@@ -170,7 +175,7 @@ def row_settings(row: str) -> list[tuple[str, dict[str, float]]]:
     if row == "plain, tuned more":
         pairs = product(DROPOUTS, DECAYS)
         return [("plain", {"weight_decay": decay, "dropout": rate}) for rate, decay in pairs]
-    if row in ("class-share", "shuffled-class-share", "variance", "class-share and dropout"):
+    if row == "variance" or "class-share" in row:
         arm = row.removesuffix(" and dropout")
         rates = DROPOUTS if arm != row else DROPOUTS[:1]
         powers = POWERS if arm == "variance" else EXPONENTS
@@ -188,12 +193,13 @@ TESTS = (
     ("class-share", "plain, tuned"),
     ("class-share", "shuffled-class-share"),
     ("class-share and dropout", "plain, tuned more"),
+    ("class-share-pseudo", "plain, tuned"),
+    ("class-share-pseudo", "shuffled-class-share-pseudo"),
     ("dr-one", "plain"),
     ("dr-exp", "plain"),
 )
 PRIMARY = (5, "class-share", "plain, tuned")
-FAMILY = tuple(
-    (labels, *pair) for labels in LABELS for pair in TESTS if pair[0] not in AT_FIVE or labels == 5
-)
+_AT = dict.fromkeys(AT_FIVE, (5,)) | dict.fromkeys(SPREAD, SPREAD_LABELS)
+FAMILY = tuple((n, *pair) for n in LABELS for pair in TESTS if n in _AT.get(pair[0], LABELS))
 # A set is harmed where the interval of its gain lies below.
 HARM = -0.2
