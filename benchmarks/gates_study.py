@@ -192,15 +192,22 @@ def recipe_of(part: str, name: str, one: Pass) -> Experiment:
 
 
 @torch.no_grad()
-def layer_numbers(model: torch.nn.Module, data: Data, device: str) -> dict[str, list[Any]]:
-    """Return K of every layer's gate, and the K that equal variances would have in its place."""
-    inputs = model.to(device).prepare(data.to(device))
-    k, even = [], []
-    for layer_input, s, _ in model.layers(*inputs):
-        x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
-        k.append(1.0 if s is None else _rounded(graph_stability(x, s)))
-        even.append(_even_k(x))
-    return {"k": k, "k_even": even}
+def layer_numbers(
+    models: Sequence[torch.nn.Module], data: Data, device: str
+) -> dict[str, list[list[float | None]]]:
+    """Return K of every layer's gate of each model, and the K of equal variances in its place."""
+    found: dict[str, list[list[float | None]]] = {"k": [], "k_even": []}
+    # A copy: Data.to moves the graph itself.
+    inputs = models[0].to(device).prepare(data.clone().to(device))
+    for model in models:
+        k, even = [], []
+        for layer_input, s, _ in model.to(device).layers(*inputs):
+            x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
+            k.append(1.0 if s is None else _rounded(graph_stability(x, s)))
+            even.append(_even_k(x))
+        found["k"].append(k)
+        found["k_even"].append(even)
+    return found
 
 
 def _even_k(x: torch.Tensor) -> float | None:
@@ -239,9 +246,7 @@ def entries_of(
         # K of the first seed: of all splits where depth is asked about, else of the first.
         each = options.seeds if part == "depth" else options.seeds * options.splits
         if part == "depth" or (part in ("few-labels", "scaling") and one.arm != "plain"):
-            models = found.models[start:stop:each]
-            numbers = [layer_numbers(model, data, options.device) for model in models]
-            entry |= {name: [n[name] for n in numbers] for name in ("k", "k_even")}
+            entry |= layer_numbers(found.models[start:stop:each], data, options.device)
         yield entry
         start = stop
     assert start == len(found.test_accuracy)
