@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 from itertools import product
 
 import make_gates
@@ -68,6 +69,7 @@ def record(part, name, score, splits=SPLITS, seeds=SEEDS, **settings):
     return facts | {"environments": where, "seconds": 2.0, "results": results}
 
 
+@cache
 def made_part(part, score, splits=SPLITS, seeds=SEEDS):
     records = {name: record(part, name, score, splits, seeds) for name in sets_of(part)}
     return Part(part, records, splits, seeds)
