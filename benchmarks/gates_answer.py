@@ -119,13 +119,16 @@ class Part:
 
     @cached_property
     def entries(self) -> dict[tuple[str, str, str, int], dict[str, Any]]:
-        """Networks by set, case, arm and number of labels; none where a set lacks nodes."""
-        return {
-            (name, *_key(entry)): entry
-            for name, record in self.records.items()
-            for entry in record["results"]
-            if "left_out" not in entry
-        }
+        """Networks by set, case, arm and number of labels, with scores ``[*choices, splits,
+        seeds]``; none where a set lacks nodes."""
+        found = {}
+        for name, record in self.records.items():
+            for entry in record["results"]:
+                if "left_out" not in entry:
+                    shape = (*map(len, entry["choices"].values()), self.splits, self.seeds)
+                    scores = {k: np.array(entry[k], float).reshape(shape) for k in ("val", "test")}
+                    found[(name, *_key(entry))] = {**entry, **scores}
+        return found
 
     def scores(
         self, name: str, case: str, labels: int, row: str
@@ -139,9 +142,7 @@ class Part:
             choices = entry["choices"]
             own = {key: value for key, value in setting.items() if key in choices}
             place = tuple(choices[key].index(own[key]) for key in choices)
-            shape = (*(len(values) for values in choices.values()), self.splits, self.seeds)
-            val, test = (np.array(entry[key], float).reshape(shape) for key in ("val", "test"))
-            found.append((setting, val[place], test[place]))
+            found.append((setting, entry["val"][place], entry["test"][place]))
         return found
 
     def chosen(

@@ -172,7 +172,7 @@ def cost_words(part: Part) -> str:
         for name in part.records:
             own, plain = (part.entries.get((name, "", a, PRIMARY[0])) for a in (arm, "plain"))
             if own and plain and plain["seconds"] and own["seconds"]:
-                each = [one["seconds"] / len(one["test"]) for one in (own, plain)]
+                each = [one["seconds"] / one["test"].size for one in (own, plain)]
                 ratios.append(each[0] / each[1])
         if ratios:
             words.append(f"`{arm}` {mean(ratios):.2f}")
