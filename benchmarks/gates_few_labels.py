@@ -58,7 +58,7 @@ LOST: dict[str, tuple[str, ...]] = {
 }
 PPI_SPLITS = ("published", "disjoint")
 
-# Parts in the order of the plan, with the networks of each split and its splits.
+# Parts in the order they are run, each with its splits and the seeds of a split.
 PARTS: dict[str, tuple[int, int]] = {
     "few-labels": (10, 2),
     "full-labels": (10, 2),
