@@ -28,6 +28,7 @@ tables: $(VENV)/.installed  ## remake the tables and the picture of the README f
 	$(BIN)/python docs/make_recommend_tables.py
 	$(BIN)/python docs/make_baselines.py
 	$(BIN)/python docs/make_layers.py
+	$(BIN)/python docs/make_gates.py
 	$(BIN)/python -m drgcn.studies.advice.evidence results
 
 # Torch by itself first: with the exact version asked for, pip takes a CPU build where one is

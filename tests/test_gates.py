@@ -1,8 +1,5 @@
 """The family of gates: those that start at one, and those measured on training data."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -18,6 +15,7 @@ from drgcn.gates import (
     ClassShareGate,
     ExponentialReweighting,
     MeasuredGate,
+    PseudoClassShareGate,
     ReweightingFromOne,
     VarianceGate,
     gate_factory,
@@ -108,6 +106,60 @@ def test_class_share_is_the_moderated_ratio_of_mean_squares(steps, uneven):
     expected, moderated = literal_class_share(data, steps)
     assert moderated == uneven
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3)
+
+
+def literal_spread_labels(data):
+    """Labels spread by loops over nodes and edges, as a random walk that begins anew."""
+    n, train = data.num_nodes, data.train_mask.tolist()
+    given = np.zeros((n, 3))
+    for v in range(n):
+        given[v, data.y[v]] = train[v]
+    spread = given
+    for _ in range(20):
+        after = spread.copy()
+        for v in range(n):
+            into = [u for u, w in data.edge_index.T.tolist() if w == v != u]
+            after[v] = 0.9 * np.mean([spread[u] for u in [v, *into]], 0) + 0.1 * given[v]
+        spread = after
+    shares = spread / spread.sum(0)
+    return [
+        int(data.y[v]) if train[v] else int(shares[v].argmax()) if shares[v].any() else -1
+        for v in range(n)
+    ]
+
+
+def test_pseudo_class_share_is_that_of_labels_spread_along_edges():
+    data = one_split(graph())
+    data.edge_index = data.edge_index[:, data.edge_index[1] != 59]  # which nothing reaches
+    data.train_mask[59] = False
+    labels = literal_spread_labels(data)
+    assert labels[59] == -1
+    assert len(set(labels)) == 4
+    guessed = data.clone().update({"y": torch.tensor(labels)})
+    guessed.train_mask = guessed.y >= 0
+    found = PseudoClassShareGate().measure(training_view(data))
+    torch.testing.assert_close(found, ClassShareGate().measure(guessed))
+    several = data.clone().update({"y": torch.stack([data.y == 0, data.y > 0], 1).float()})
+    with pytest.raises(InputError, match="one class a node"):
+        PseudoClassShareGate().measure(training_view(several))
+
+
+@pytest.mark.parametrize("gate", ["class-share", "shuffled-variance"])
+def test_an_exponent_of_zero_is_the_plain_network(gate):
+    grid = {"split": [1], "dropout": [0.5]}
+    found = [
+        fit(lambda: GCN(12, 4, 3), graph(), [1], grid=grid, epochs=2),
+        fit(
+            lambda: GCN(12, 4, 3, reweight=gate),
+            graph(),
+            [1],
+            grid=grid | {"exponent": [0]},
+            epochs=2,
+        ),
+    ]
+    assert found[0].val_accuracy == found[1].val_accuracy
+    plain, gated = (one.models[0].convs[0].weight for one in found)
+    torch.testing.assert_close(plain, gated)
 
 
 def test_class_share_finds_the_dimensions_that_know_the_class():
@@ -319,27 +371,3 @@ def test_sparse_features_have_the_same_weights_and_a_batch_one_row_a_graph(gate)
     torch.testing.assert_close(
         model(data.x, data.edge_index, batch), plain(expected, data.edge_index)
     )
-
-
-def test_the_study_chooses_on_validation_and_averages_over_units():
-    study = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "gates_few_labels.py"))
-
-    def network(split, exponent, val, test):
-        return {"split": split, "exponent": exponent, "val": val, "test": test}
-
-    networks = [
-        *(network(0, 0.0, 0.5, 0.9), network(0, 0.0, 0.7, 0.7), network(0, 0.5, 0.6, 0.1)),
-        *(network(1, 0.0, float("nan"), 0.9), network(1, 0.5, 0.2, 0.3)),
-    ]
-    found = study["chosen_tests"]({"choices": {"exponent": [0.0, 0.5]}, "networks": networks})
-    assert found == pytest.approx([80, 30])
-    known = {
-        ("cora", 5, "a"): [80.0, 82.0],
-        ("cora", 5, "b"): [80.0, 80.0],
-        ("graphs/cora_ml.npz", 5, "a"): [70.0],
-        ("graphs/cora_ml.npz", 5, "b"): [73.0],
-        ("wine", 5, "a"): [90.0],
-        ("wine", 5, "b"): [85.0],
-        ("pubmed", 5, "a"): [1.0],
-    }
-    assert study["unit_gains"](known, 5, "a", "b") == pytest.approx([-1, 5])

@@ -50,6 +50,8 @@ class ModelGate(StrEnum):
     dr_exp = "dr-exp"
     class_share = "class-share"
     shuffled_class_share = "shuffled-class-share"
+    class_share_pseudo = "class-share-pseudo"
+    shuffled_class_share_pseudo = "shuffled-class-share-pseudo"
     variance = "variance"
     shuffled_variance = "shuffled-variance"
     static = "static"

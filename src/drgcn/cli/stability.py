@@ -68,7 +68,7 @@ def stability(
         print(jsonlib.dumps(found | trained))
         return
     print(f"{title}: {advice.verdict}\n")
-    print("\n".join(f"- {line}" for line in advice.lines), end="\n\n")
+    print("\n".join(f"- {line}" for line in advice.lines + advice.gate_study), end="\n\n")
     rows = shown(advice)
     width = max(len(label) for label, _ in rows)
     print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))

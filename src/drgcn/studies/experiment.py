@@ -108,7 +108,10 @@ def departures(experiment: Experiment, usual: Experiment) -> dict[str, Any]:
 
 
 # Gates of drgcn.gates that are measured on training data, and the options that are theirs.
-MEASURED_GATES: Final = ("class-share", "shuffled-class-share", "variance", "shuffled-variance")
+MEASURED_GATES: Final = (
+    *("class-share", "shuffled-class-share", "class-share-pseudo", "shuffled-class-share-pseudo"),
+    *("variance", "shuffled-variance"),
+)
 GATE_OPTIONS: Final = ("exponent", "steps")
 
 Value = bool | int | float | str

@@ -11,7 +11,13 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
-from drgcn.studies.advice.evidence import counted, packaged, raw_against_standard, summary
+from drgcn.studies.advice.evidence import (
+    counted,
+    gate_study,
+    packaged,
+    raw_against_standard,
+    summary,
+)
 from drgcn.studies.advice.feature_numbers import FeatureNumbers, feature_numbers
 from drgcn.training.tracker import StabilityTracker
 
@@ -46,12 +52,18 @@ class Advice(FeatureNumbers):
     warnings: tuple[str, ...]
     variance: tuple[float, ...]
 
+    @property
+    def gate_study(self) -> tuple[str, ...]:
+        """The answer of the study of gates in three lines; none before it was run."""
+        return gate_study()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return asdict(self)
+        return asdict(self) | ({"gate_study": self.gate_study} if self.gate_study else {})
 
     def __str__(self) -> str:
-        return "\n".join([self.paragraph, *(f"warning: {words}" for words in self.warnings)])
+        warned = (f"warning: {words}" for words in self.warnings)
+        return "\n".join([self.paragraph, *self.gate_study, *warned])
 
 
 def advise(source: Any, data: Data | None = None) -> Advice:

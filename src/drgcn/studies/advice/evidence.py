@@ -31,6 +31,8 @@ _WORDS = {"standard": "standardising", "row": "row normalisation"}
 # A gate with this share of its entries at either end is more switch than gate.
 _MOSTLY_STUCK = 0.5
 _FILE = "evidence.json"
+# Written by docs/make_gates.py, once the study of gates has records.
+_STUDY = "gate_study.json"
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
@@ -303,6 +305,13 @@ def packaged() -> Evidence:
     raw = json.loads(resources.files("drgcn.studies.advice").joinpath(_FILE).read_text("utf-8"))
     comparisons = tuple(Comparison(**entry) for entry in raw["comparisons"])
     return Evidence(comparisons, GainEvidence(**raw["study"]))
+
+
+@cache
+def gate_study() -> tuple[str, ...]:
+    """Return the answer of the study of gates in three lines; none before it was run."""
+    file = resources.files("drgcn.studies.advice").joinpath(_STUDY)
+    return tuple(json.loads(file.read_text("utf-8"))["lines"]) if file.is_file() else ()
 
 
 def main() -> None:
