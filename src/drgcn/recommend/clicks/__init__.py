@@ -6,7 +6,7 @@ from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.ingest import ingest
 from drgcn.recommend.clicks.ingest_sql import IngestSettings
 from drgcn.recommend.clicks.known_sets import load_clicks, read_text_folder
-from drgcn.recommend.clicks.splits import ClickSplit
+from drgcn.recommend.clicks.splits import ClickSplit, SplitRule, split_clicks
 
 __all__ = [
     "AttributeTable",
@@ -14,7 +14,9 @@ __all__ = [
     "ClickGraph",
     "ClickSplit",
     "IngestSettings",
+    "SplitRule",
     "ingest",
     "load_clicks",
     "read_text_folder",
+    "split_clicks",
 ]
