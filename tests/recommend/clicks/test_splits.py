@@ -152,6 +152,8 @@ def test_the_last_click_of_each_user_is_left_out():
     assert 0 < drawn < users
     assert f"{users} users" in split.name
     assert f"drawn for {drawn} among several" in split.name
+    with pytest.raises(InputError, match="none in valid and test"):
+        split_clicks(ClickData(graph()), SplitRule("last"))  # nobody has three clicks
     other = parts_of(split_clicks(data, SplitRule("last", seed=1)))
     changed = {pair[0] for pair in parts if parts[pair] != other[pair]}
     assert changed  # one day has no order: another seed draws other clicks of it
