@@ -97,9 +97,11 @@ def test_chance_is_what_random_vectors_find(exclude_seen):
     split = some_split()
     reports = [
         evaluate(
-            torch.randn(USERS, 6), torch.randn(ITEMS, 6), split, 20, exclude_seen=exclude_seen
+            *(torch.randn(USERS, 6), torch.randn(ITEMS, 6), split, 20),
+            exclude_seen=exclude_seen,
+            baselines=number == 0,
         )
-        for _ in range(60)
+        for number in range(60)
     ]
     for measure in MEASURES:
         found = torch.tensor([report.model["all"][measure].mean for report in reports])

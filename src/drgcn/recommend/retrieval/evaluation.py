@@ -474,14 +474,15 @@ def evaluate_lengths(
         common = measure_lists(popular, train, targets, pieces, [*known.values()])
     counted = [_targets(some.to(device), targets, train) for some in pieces]
     wanted, repeated = (torch.cat(parts).cpu() for parts in zip(*counted, strict=True))
-    candidates, information = _candidates(users, train, exclude_seen)
     findable = wanted - repeated if exclude_seen else wanted
-    facts = (candidates, wanted, findable, information)
     reports = {}
     for asked, n in known.items():
         values, most = model[n].values, common.get(n)
         popularity = {"popularity": most.coverage} if most else {}
-        chance = random_values(values, n, *facts) if baselines else None
+        chance = None
+        if baselines:
+            candidates, information = _candidates(users, train, exclude_seen)
+            chance = random_values(values, n, candidates, wanted, findable, information)
         reports[asked] = RankingReport(
             n=n,
             metric=metric,
