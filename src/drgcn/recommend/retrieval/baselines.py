@@ -154,10 +154,9 @@ def _measured(
     def popular(some: Tensor) -> Tensor:
         return popular_items(train, some, longest, exclude_seen=exclude_seen)
 
-    make = popular
+    make: Callable[[Tensor], Tensor] = popular
     if name != "popular":
-        clicks = click_matrix(split.train)
-        score = _FITS[name](clicks, **settings)
+        score = _FITS[name](click_matrix(split.train), **settings)
         make = _list_maker(score, train, longest, exclude_seen)
     found = measure_lists(make, train, targets, users.split(2**18), [*known.values()])
     return {asked: found[n] for asked, n in known.items()}
