@@ -1,5 +1,6 @@
 """Rows that are left out, attributes with several values, and clicks that join a folder."""
 
+import datetime
 import json
 import math
 import os
@@ -182,6 +183,22 @@ def test_attributes_that_join(tmp_path):
         with pytest.raises(InputError, match=words):
             append(more, tmp_path / "out", **{"settings": ONE, **wrong})
     assert ClickData.load(tmp_path / "out").content_hash == data.content_hash
+
+
+def test_days_are_counted_as_before(tmp_path):
+    days = write_csv(tmp_path / "a.csv", NAMES, [(1, 2, 19_000), (1, 3, 19_002)])
+    zero = datetime.date(1970, 1, 1) + datetime.timedelta(19_000)
+    ingest(days, tmp_path / "out", settings=settings(day_zero=zero))
+    append(write_csv(tmp_path / "b.csv", NAMES, [(1, 4, 19_005)]), tmp_path / "out", settings=ONE)
+    data = ClickData.load(tmp_path / "out")
+    assert data.graph.days.tolist() == [0, 2, 5]
+    data.save(tmp_path / "saved")  # says nothing of its days
+    seconds = write_csv(tmp_path / "c.csv", NAMES, [(1, 5, 19_007 * DAY + 5)])
+    for folder in ("out", "saved"):
+        with pytest.raises(InputError, match="counted as they came"):
+            append(seconds, tmp_path / folder, settings=ONE)
+    append(seconds, tmp_path / "saved", settings=settings(day_zero=zero))
+    assert ClickData.load(tmp_path / "saved").graph.days.tolist() == [0, 2, 5, 7]
 
 
 def test_ids_of_another_kind_do_not_join(tmp_path):

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from drgcn._format import plural
 from drgcn._io import LockedError, lock, replacing_folder, whole_folder
 from drgcn.errors import InputError
@@ -230,10 +232,13 @@ def append(
             lock(folder.parent / f".{folder.name}.append", 0),
             replacing_folder(folder) as partial,
         ):
-            before = ClickData.load(folder)
-            settings = _settings_as_before(before, facts.get("ingest") or {}, asked)
+            before, made = ClickData.load(folder), facts.get("ingest") or {}
+            settings = _settings_as_before(before, made, asked)
+            # Days that no ingest made are numbers, unless the caller knows the date of day 0.
+            counted = made.get("time_unit", "second" if settings.day_zero else "day") == "day"
+            tables = (users, items)
             with duckdb_session(partial / "work", settings.memory, settings.threads) as session:
-                report = _append(session, before, clicks, (users, items), settings, partial)
+                report = _append(session, before, clicks, tables, settings, partial, counted)
             data = ClickData.open_parts(partial, before.name)
             step = {"before": before.content_hash, **report.to_dict()}
             more = {"ingest": facts["ingest"]} if "ingest" in facts else {}
@@ -274,6 +279,7 @@ def _append(
     attributes: tuple[Paths | None, Paths | None],
     settings: IngestSettings,
     folder: Path,
+    counted: bool,
 ) -> AppendReport:
     events, tables, left_out = _open(session, clicks, *attributes, settings)
     graph = before.graph
@@ -290,8 +296,8 @@ def _append(
             )
         maps[side] = _number(session, side, events, tables[side], settings, _ids(ids, count))
     days = EventDays.read(session, events, settings) if settings.time is not None else None
-    if days is not None and (days.unit == "day") != (settings.day_zero is None):
-        there = "counted as they came" if settings.day_zero is None else "dates"
+    if days is not None and (days.unit == "day") != counted:
+        there = "counted as they came" if counted else "those of dates"
         raise InputError(
             f"Expected days that are {there}, as in the folder; found times read as {days.unit}. "
             f"Say --time-unit, or --day-zero, the date of its day 0."
@@ -344,7 +350,7 @@ def _append(
 def _ids(ids: Any | None, count: int) -> Any:
     import pyarrow as pa
 
-    return pa.array(range(count), pa.int64()) if ids is None else ids
+    return pa.array(np.arange(count)) if ids is None else ids
 
 
 def _register_clicks(session: DuckDBSession, graph: ClickGraph) -> None:

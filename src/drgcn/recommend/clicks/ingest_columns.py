@@ -93,7 +93,7 @@ class IdMap:
         every = " UNION ALL ".join(parts)
         session.execute(f"CREATE TEMP TABLE {name}_ids AS SELECT DISTINCT id FROM ({every})")
         if known is not None:
-            session.connection.register("known", pa.table({"id": known, "code": range(first)}))
+            session.connection.register("known", pa.table({"id": known, "code": np.arange(first)}))
             session.execute(
                 f"CREATE TEMP TABLE {name}_known AS "
                 f"SELECT CAST(id AS {kind}) AS id, code FROM known"
