@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import glob
@@ -71,6 +72,32 @@ def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
     folder = Path(folder)
     if folder.exists() or folder.is_symlink():
         raise InputError(f"Expected a folder that does not exist yet; {folder} is there already.")
+    with _partial_folder(folder) as partial:
+        yield partial
+        os.rename(partial, folder)
+
+
+@contextmanager
+def replacing_folder(folder: str | PathLike[str]) -> Iterator[Path]:
+    """Yield a new folder to fill; it takes the place of ``folder`` when the block ends well.
+
+    The two change places in one step of the system, so there is always one of them, whole. Files
+    of the old one that somebody has open stay readable.
+
+    Raises:
+        InputError: If there is no such folder.
+    """
+    folder = Path(folder).resolve()  # what a link points to is replaced, not the link
+    if not folder.is_dir():
+        raise InputError(f"Expected a folder at {folder}; there is none.")
+    with _partial_folder(folder) as partial:
+        yield partial
+        _exchange(partial, folder)
+
+
+@contextmanager
+def _partial_folder(folder: Path) -> Iterator[Path]:
+    """Yield a locked folder beside another; what is left of it at the end is removed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.partial-"
     for left in folder.parent.glob(f"{glob.escape(prefix)}*"):
@@ -79,14 +106,29 @@ def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
     handle = os.open(partial, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)  # the system lets go of it when the process dies
-        yield partial
         partial.chmod(0o777 & ~_umask())  # mkdtemp lets nobody else in
-        os.rename(partial, folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+        yield partial
     finally:
+        shutil.rmtree(partial, ignore_errors=True)
         os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change places, at once where the system can."""
+    swap = 2  # RENAME_EXCHANGE
+    here = -100  # AT_FDCWD
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is not None:
+        if renameat2(here, os.fsencode(one), here, os.fsencode(other), swap) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+            raise OSError(number, os.strerror(number), str(other))
+    # Some file systems cannot: for a moment there is none under the name.
+    aside = one.with_name(f"{one.name}-old")
+    os.rename(other, aside)
+    os.rename(one, other)
+    os.rename(aside, one)
 
 
 class LockedError(DrgcnError):

@@ -49,6 +49,23 @@ def test_tables_become_a_folder(call, shop):  # noqa: F811
     assert ClickData.load("quiet").graph.days is None
 
 
+def test_clicks_join_a_folder(call, shop):  # noqa: F811
+    _, words = shop
+    assert call(*words, "--out", "set")[0] == 0
+    write_csv("more.csv", ("who", "what", "when"), [("u1", 999, 1_700_000_000)])
+    names = ("--user", "who", "--item", "what", "--time", "when", "--threads", "1")
+    more = ("recommend", "ingest", "more.csv", *names, "--out", "set", "--append")
+    code, out, _ = call(*more)
+    assert code == 0
+    assert "1 event -> 1 new click, 0 new users, 1 new item" in out
+    assert ClickData.load("set").item_ids[25].as_py() == 999
+    for wrong in (("--name", "x"), ("--core", "2")):
+        code, _, error = call(*more, *wrong)
+        assert code == 2
+        assert "Expected" in error
+    assert call("recommend", "ingest", "gowalla", "--out", "new", "--core", "2")[0] == 2
+
+
 def test_what_is_in_a_folder(call, shop):  # noqa: F811
     _, words = shop
     assert call(*words, "--out", "set", "--name", "my shop")[0] == 0

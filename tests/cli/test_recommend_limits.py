@@ -39,6 +39,22 @@ def test_an_evaluation_of_all_items_finds_all(shop, tmp_path, n, seen):
         assert record["chance"]["all"]["recall"] == pytest.approx(1)
 
 
+def test_several_lengths_and_baselines_beside(shop, tmp_path):
+    words = ("evaluate", shop / "run", "--n", 5, "--n", 9, "--baselines", "--ease-gib", 0)
+    code, out, error = recommend(*words, "--out", tmp_path / "e.json")
+    assert code == 0
+    assert "only" in error
+    assert "recall@9" in out
+    assert "item-kNN" in out
+    assert "Expected EASE to fit 0.0 GiB" in out
+    record = json.loads((tmp_path / "e.json").read_text())
+    assert (record["n"], [*record["other_lengths"]]) == (5, ["9"])
+    near, ease, _ = record["baselines"]
+    assert [*near["lists"]] == ["5", "9"]
+    assert near["lists"]["9"]["all"]["map"]["users"] == record["model"]["all"]["map"]["users"]
+    assert ease["lists"] == {}
+
+
 def test_an_index_is_tuned_by_lists_of_all_items(shop, tmp_path):
     words = ("export", shop / "run", "--out", tmp_path / "e", "--n", 100_000)
     index = json.loads(done(*words, "--json"))["index"]

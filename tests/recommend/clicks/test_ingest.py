@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from drgcn.recommend.clicks import ClickData, ClickGraph, IngestSettings, ingest, ingest_sql
-from drgcn.recommend.clicks.ingest import NpyStream, write_clicks
+from drgcn.recommend.clicks.graph import NpyStream, write_clicks
 
 from .tables import (
     DAY,

@@ -143,7 +143,11 @@ def test_settings_that_cannot_be():
         ({"memory": "lots"}, "memory such as 4GB"),
         ({"threads": 0}, "at least one thread"),
         ({"user": "item"}, "different columns"),
-        ({"numeric": ("a",), "category": ("a",)}, "found both for a"),
+        ({"numeric": ("a",), "category": ("a",)}, "more than one for a"),
+        ({"category": ("a",), "several": ("a",)}, "more than one for a"),
+        ({"rating": "stars"}, "least one together"),
+        ({"core": -1}, "core from 0 on"),
+        ({"separator": ""}, "separator of at least one"),
     ]:
         with pytest.raises(InputError, match=words):
             IngestSettings(**settings)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks import ClickData, ClickGraph, ClickSplit
+from drgcn.recommend.clicks import ClickData, ClickGraph, ClickSplit, SplitRule, split_clicks
+from drgcn.recommend.clicks.splits import hold_out
 from drgcn.recommend.study import EvaluationSplit
 
 from ..study.small import official, timed
@@ -110,3 +111,96 @@ def test_what_cannot_be_divided_is_refused():
     ]:
         with pytest.raises(InputError, match=words):
             make()
+
+
+def parts_of(split):
+    """The part of each pair."""
+    return clicks_of(split.graph)
+
+
+def test_a_share_by_time_takes_whole_days():
+    data = timed()
+    days = clicks_of(data.graph)
+    parts = parts_of(split_clicks(data, SplitRule("time", share=0.2)))
+    least = 0.2 * len(days)
+    begin = max(d for d in range(12) if sum(day >= d for day in days.values()) >= least)
+    held = sum(begin > day for day in days.values())
+    before = max(d for d in range(begin) if sum(d <= x < begin for x in days.values()) >= least)
+    assert 0 < before < begin
+    assert held == sum(part < 2 for part in parts.values())
+    assert parts == {pair: (day >= begin) + (day >= before) for pair, day in days.items()}
+    every_day_at_once = ClickData(graph((4, 4, 4, 4, 4)))
+    with pytest.raises(InputError, match="none in train and valid"):
+        split_clicks(every_day_at_once, SplitRule("time"))
+
+
+def test_the_last_click_of_each_user_is_left_out():
+    data = timed()
+    split = split_clicks(data, SplitRule("last"))
+    days, parts = clicks_of(data.graph), parts_of(split)
+    drawn = users = 0
+    for user in range(data.graph.num_users):
+        mine = {pair: part for pair, part in parts.items() if pair[0] == user}
+        by_part = [[days[pair] for pair in mine if mine[pair] == part] for part in range(3)]
+        if len(mine) < 3:
+            assert set(mine.values()) <= {0}
+            continue
+        assert (len(by_part[1]), len(by_part[2])) == (1, 1)
+        assert max(by_part[0]) <= by_part[1][0] <= by_part[2][0]
+        users += 1
+        drawn += by_part[1] == by_part[2]
+    assert 0 < drawn < users
+    assert f"{users} users" in split.name
+    assert f"drawn for {drawn} among several" in split.name
+    with pytest.raises(InputError, match="none in valid and test"):
+        split_clicks(ClickData(graph()), SplitRule("last"))  # nobody has three clicks
+    other = parts_of(split_clicks(data, SplitRule("last", seed=1)))
+    changed = {pair[0] for pair in parts if parts[pair] != other[pair]}
+    assert changed  # one day has no order: another seed draws other clicks of it
+
+
+def test_a_random_share_goes_by_its_seed():
+    data = official()  # the parts that came are not looked at
+    one, again, other = (
+        split_clicks(data, SplitRule("random", share=0.2, seed=seed)) for seed in (3, 3, 4)
+    )
+    assert parts_of(one) == parts_of(again) != parts_of(other)
+    count = data.graph.num_clicks
+    for part in ("valid", "test"):
+        assert abs(one.counts[part] / count - 0.2) < 4 * (0.2 * 0.8 / count) ** 0.5
+
+
+def test_rules_as_text():
+    for text in ("official:0.1", "days:7", "time:0.2", "last", "last:2", "random:0.1:3"):
+        assert str(SplitRule.parse(text)) == text
+    assert SplitRule.parse("official") == SplitRule("official")
+    data = official()
+    assert parts_of(split_clicks(data, SplitRule("official"))) == clicks_of(data.graph)
+    assert split_clicks(timed(), SplitRule("days", days=3)).counts["test"] > 0
+    for text in ("week", "days:x", "days:0", "time:0.5", "last:1:2", "random:0.1:-1", "days:1.5"):
+        with pytest.raises(InputError, match="Expected"):
+            SplitRule.parse(text)
+    for kind in ("last", "time"):
+        with pytest.raises(InputError, match="Use the official split"):
+            split_clicks(data, SplitRule(kind))
+
+
+def test_few_targets_are_warned_of():
+    few = ClickSplit.by_time(graph())
+    assert "only 2 clicks to find" in few.warning
+    users, items = torch.arange(2000) % 50, torch.arange(2000) // 50
+    days = (torch.arange(2000) >= 1000).long()
+    assert ClickSplit.by_time(ClickGraph.from_pairs(users, items, 50, 40, days)).warning == ""
+
+
+def test_clicks_held_out_to_choose_by():
+    days = clicks_of(timed().graph)
+    split = hold_out(timed().graph, by_time=True)
+    first = min(days[pair] for pair in pairs(split.targets))
+    assert max(days[pair] for pair in pairs(split.train)) < first
+    assert split.targets.num_clicks >= 0.1 * len(days)
+    drawn = hold_out(timed().graph, by_time=False)
+    assert set(pairs(drawn.train)) | set(pairs(drawn.targets)) == set(days)
+    assert len({days[pair] for pair in pairs(drawn.targets)}) > 6
+    with pytest.raises(InputError, match="enough training clicks"):
+        hold_out(graph((0, 0, 0, 0, 0)), by_time=True, share=1e-6)

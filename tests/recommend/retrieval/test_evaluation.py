@@ -4,16 +4,23 @@ import math
 import random
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.metrics import LinkPredNDCG, LinkPredRecall
+from torch_geometric.metrics import (
+    LinkPredMAP,
+    LinkPredMRR,
+    LinkPredNDCG,
+    LinkPredPrecision,
+    LinkPredRecall,
+)
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit
-from drgcn.recommend.retrieval import Estimate, Tiling, UserValues, evaluate
-from drgcn.recommend.retrieval.evaluation import popular_items, random_values
+from drgcn.recommend.retrieval import Estimate, Tiling, UserValues, evaluate, evaluate_lengths
+from drgcn.recommend.retrieval.evaluation import MEASURES, popular_items, random_values
 from drgcn.recommend.retrieval.ranking import is_seen
 from drgcn.sampling import CSRGraph
 
@@ -46,20 +53,16 @@ def test_equals_a_slow_evaluation(metric, exclude_seen):
     for user in range(USERS):
         if not targets[user]:
             continue
-        hits = [k for k, item in enumerate(lists[user].tolist()) if item in targets[user]]
-        best = sum(1 / math.log2(k + 2) for k in range(min(10, len(targets[user]))))
-        value = (
-            len(hits) / len(targets[user]),
-            float(bool(hits)),
-            sum(1 / math.log2(k + 2) for k in hits) / best,
-        )
+        value = by_hand(lists[user].tolist(), targets[user], 10, information(train))
         values["all"].append(value)
         values["warm" if train[user] else "cold"].append(value)
     for group, found in values.items():
         means = [sum(column) / len(found) for column in zip(*found, strict=True)]
-        for measure, mean in zip(("recall", "hit_rate", "ndcg"), means, strict=True):
+        for measure, mean in zip(MEASURES, means, strict=True):
             assert report.model[group][measure].mean == pytest.approx(mean)
             assert report.model[group][measure].users == len(found)
+    shown = {item for user in range(USERS) if targets[user] for item in lists[user].tolist()}
+    assert report.coverage["model"] == pytest.approx(len(shown) / ITEMS)
     assert report.seen_targets == sum(len(a & b) for a, b in zip(train, targets, strict=True))
     json.dumps(report.to_dict())
 
@@ -70,11 +73,17 @@ def test_chunks_and_tilings_change_nothing():
     whole = evaluate(vectors, items, split, 10, exclude_seen=True)
     tiling = Tiling(users=16, items=16, chunk=1, fold=1, columns=2, dtype="bfloat16")
     parts = evaluate(vectors, items, split, 10, exclude_seen=True, chunk=7, tiling=tiling)
-    for name in ("users", "recall", "ndcg"):
+    for name in ("users", *MEASURES):
         assert torch.equal(getattr(whole.values, name), getattr(parts.values, name))
     assert whole.chance == parts.chance
     assert whole.popularity == parts.popularity
+    assert whole.coverage == parts.coverage
     assert whole.difference(parts).mean == 0
+    several = evaluate_lengths(vectors, items, split, (4, 10, 999), exclude_seen=True)
+    assert [report.n for report in several.values()] == [4, 10, ITEMS]
+    for n in (4, 10):
+        alone = evaluate(vectors, items, split, n, exclude_seen=True).to_dict()
+        assert {**several[n].to_dict(), "search": 0} == {**alone, "search": 0}
     some = evaluate(vectors, items, split, 10, exclude_seen=True, users=torch.arange(30, 50))
     alone = evaluate(vectors, items, split, 10, exclude_seen=True, baselines=False)
     assert alone.model == whole.model
@@ -88,11 +97,13 @@ def test_chance_is_what_random_vectors_find(exclude_seen):
     split = some_split()
     reports = [
         evaluate(
-            torch.randn(USERS, 6), torch.randn(ITEMS, 6), split, 20, exclude_seen=exclude_seen
+            *(torch.randn(USERS, 6), torch.randn(ITEMS, 6), split, 20),
+            exclude_seen=exclude_seen,
+            baselines=number == 0,
         )
-        for _ in range(60)
+        for number in range(60)
     ]
-    for measure in ("recall", "hit_rate", "ndcg"):
+    for measure in MEASURES:
         found = torch.tensor([report.model["all"][measure].mean for report in reports])
         chance = reports[0].chance["all"][measure].mean
         assert abs(float(found.mean()) - chance) < 4 * float(found.std()) / 60**0.5
@@ -122,11 +133,27 @@ def _fixed_random():
     random.seed(0)
 
 
-def by_hand(found, wanted, n):
+def by_hand(found, wanted, n, bits):
+    """Every measure of one list, in the order of MEASURES."""
     hits = [place for place, item in enumerate(found) if item in wanted]
     gain = sum(1 / math.log2(place + 2) for place in hits)
-    best = sum(1 / math.log2(place + 2) for place in range(min(len(wanted), n)))
-    return len(hits) / len(wanted), float(bool(hits)), gain / best
+    most = min(len(wanted), n)
+    best = sum(1 / math.log2(place + 2) for place in range(most))
+    listed = [item for item in found if item >= 0]
+    return (
+        len(hits) / len(wanted),
+        float(bool(hits)),
+        gain / best,
+        1 / (hits[0] + 1) if hits else 0.0,
+        len(hits) / n,
+        sum(number / (place + 1) for number, place in enumerate(hits, 1)) / most,
+        sum(bits[item] for item in listed) / len(listed) if listed else 0.0,
+    )
+
+
+def information(rows, num_items=ITEMS):
+    counts = np.bincount([item for row in rows for item in row], minlength=num_items)
+    return -np.log2((counts + 1) / (len(rows) + 1))
 
 
 def test_values_by_hand_and_by_pyg():
@@ -137,14 +164,20 @@ def test_values_by_hand_and_by_pyg():
     lists[3, 4:] = -1
     values = UserValues.of(users, lists, clicks(targets, num_items), clicks(train, num_items))
     for row, user in enumerate(users.tolist()):
-        expected = by_hand(lists[row].tolist(), set(targets[user]), n)
-        found = (values.recall[row], values.hit_rate[row], values.ndcg[row])
-        assert found == pytest.approx(expected)
+        bits = information(train, num_items)
+        expected = by_hand(lists[row].tolist(), set(targets[user]), n, bits)
+        assert [getattr(values, name)[row] for name in MEASURES] == pytest.approx(expected)
         assert values.warm[row] == bool(train[user])
     pairs = [(row, item) for row, user in enumerate(users.tolist()) for item in targets[user]]
     # PyG has no list that ends early: there an item stands in that is nobody's target.
     whole = lists.where(lists >= 0, num_items)
-    for metric, name in ((LinkPredRecall(n), "recall"), (LinkPredNDCG(n), "ndcg")):
+    for metric, name in (
+        (LinkPredRecall(n), "recall"),
+        (LinkPredNDCG(n), "ndcg"),
+        (LinkPredMRR(n), "mrr"),
+        (LinkPredPrecision(n), "precision"),
+        (LinkPredMAP(n), "map"),
+    ):
         metric.update(whole, torch.tensor(pairs).T)
         assert float(metric.compute()) == pytest.approx(
             float(getattr(values, name).mean()), rel=1e-5
@@ -165,9 +198,9 @@ def test_is_seen():
 
 def test_groups_add_up_and_intervals_cover():
     warm = torch.rand(500) < 0.7
-    values = UserValues(torch.arange(500), warm, *torch.rand(3, 500).double())
+    values = UserValues(torch.arange(500), warm, *torch.rand(7, 500).double())
     table = values.estimates()
-    for measure in ("recall", "hit_rate", "ndcg"):
+    for measure in MEASURES:
         total, parts = table["all"][measure], [table[g][measure] for g in ("warm", "cold")]
         assert total.users == sum(part.users for part in parts) == 500
         assert total.mean == pytest.approx(sum(p.mean * p.users for p in parts) / 500)
@@ -186,16 +219,16 @@ def test_groups_add_up_and_intervals_cover():
 def test_paired_differences_are_tighter():
     base, noise = torch.rand(1000).double(), 0.01 * torch.randn(1000).double()
     users, warm = torch.arange(1000), torch.ones(1000, dtype=torch.bool)
-    one = UserValues(users, warm, base, base, base)
-    other = UserValues(users, warm, base + 0.005 + noise, base, base)
+    one = UserValues(users, warm, *[base] * 7)
+    other = UserValues(users, warm, base + 0.005 + noise, *[base] * 6)
     gain = other.less(one)
     assert gain.mean == pytest.approx(0.005 + float(noise.mean()))
     assert gain.low > 0
     assert gain.standard_error < Estimate.of(base).standard_error / 20
     with pytest.raises(InputError, match="same users"):
-        one.less(UserValues(users + 1, warm, base, base, base))
+        one.less(UserValues(users + 1, warm, *[base] * 7))
     with pytest.raises(InputError, match="recall"):
-        one.of_group("precision")
+        one.of_group("luck")
 
 
 @pytest.mark.parametrize(
@@ -217,14 +250,12 @@ def test_popular_items_by_hand(exclude_seen, places, monkeypatch):
 
 def test_random_lists_by_enumeration():
     # All ordered lists of 3 out of 6 candidates; the user wants 4 items, 2 of them candidates.
-    wanted = {0, 1, 8, 9}
+    wanted, bits = {0, 1, 8, 9}, np.arange(6.0)
     for n, candidates in ((3, 6), (5, 4)):
         lists = list(permutations(range(candidates), min(n, candidates)))
-        values = [by_hand(found, wanted, n) for found in lists]
+        values = [by_hand(found, wanted, n, bits) for found in lists]
         expected = [sum(column) / len(values) for column in zip(*values, strict=True)]
-        user = UserValues(torch.zeros(1), torch.ones(1), *torch.zeros(3, 1))
+        user = UserValues(torch.zeros(1), torch.ones(1), *torch.zeros(7, 1))
         facts = (torch.tensor([number]) for number in (candidates, 4, 2))
-        found = random_values(user, n, *facts)
-        assert [float(v) for v in (found.recall, found.hit_rate, found.ndcg)] == pytest.approx(
-            expected
-        )
+        found = random_values(user, n, *facts, torch.tensor([bits[:candidates].mean()]))
+        assert [float(getattr(found, name)) for name in MEASURES] == pytest.approx(expected)

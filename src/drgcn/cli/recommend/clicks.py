@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,11 @@ from drgcn.cli.options import (
 )
 from drgcn.errors import InputError
 
+if TYPE_CHECKING:
+    from drgcn.recommend.clicks.ingest import AppendReport, IngestReport
+
 _TABLES = "Columns of the tables"
+_FILTER = "Clicks to leave out"
 _WORK = "The work"
 
 Sources = Annotated[
@@ -79,7 +83,16 @@ def generate(
 
 def ingest(
     clicks: Sources,
-    out: Annotated[Path, typer.Option(help="A new folder.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(help="A new folder; with --append the one to add to.", show_default=False),
+    ],
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append", help="Add to the clicks in --out: its users and items keep their numbers."
+        ),
+    ] = False,
     users: Annotated[Path | None, typer.Option(help="Table with a row per user.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with a row per item.")] = None,
     user: Annotated[str, typer.Option(help="Users.", rich_help_panel=_TABLES)] = "user",
@@ -120,10 +133,35 @@ def ingest(
         list[str] | None,
         typer.Option(help="An attribute that is a category; may repeat.", rich_help_panel=_TABLES),
     ] = None,
+    several: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An attribute with several values, each a column; may repeat.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
+    separator: Annotated[
+        str, typer.Option(help="What is between these values.", rich_help_panel=_TABLES)
+    ] = "|",
     ignore: Annotated[
         list[str] | None,
         typer.Option(help="An attribute to leave out; may repeat.", rich_help_panel=_TABLES),
     ] = None,
+    rating: Annotated[
+        str | None, typer.Option(help="Ratings, for --min-rating.", rich_help_panel=_FILTER)
+    ] = None,
+    min_rating: Annotated[
+        float | None,
+        typer.Option(help="The least rating that is a click.", rich_help_panel=_FILTER),
+    ] = None,
+    core: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Leave out users and items with fewer clicks, until each has so many.",
+            rich_help_panel=_FILTER,
+        ),
+    ] = 0,
     missing: Annotated[
         list[str] | None,
         typer.Option(
@@ -158,15 +196,22 @@ def ingest(
     once, on its first day.
     """
     from drgcn.recommend.clicks import IngestSettings
+    from drgcn.recommend.clicks import append as append_tables
     from drgcn.recommend.clicks import ingest as ingest_tables
     from drgcn.recommend.clicks.known_sets import KNOWN_SETS
 
-    expect_new_folder(out)
+    if not append:
+        expect_new_folder(out)
     source = Path(clicks[0])
     if len(clicks) == 1 and (clicks[0] in KNOWN_SETS or (source / "train.txt").is_file()):
         if users is not None or items is not None:
             raise InputError(
                 f"Expected no tables of attributes beside {clicks[0]}; found --users or --items."
+            )
+        if append or rating is not None or core or several:
+            raise InputError(
+                f"Expected a table for --append, --rating, --core and --several; found "
+                f"{clicks[0]}, which is taken as it was published."
             )
         _ingest_whole(clicks[0], out, keep_unseen, name, data_root, json)
         return
@@ -185,11 +230,22 @@ def ingest(
         numeric=tuple(numeric or ()),
         category=tuple(category or ()),
         ignore=tuple(ignore or ()),
+        several=tuple(several or ()),
+        separator=separator,
+        rating=rating,
+        min_rating=min_rating,
+        core=core,
         missing=("", *(missing or ())),
         memory=memory,
         threads=threads,
     )
-    report = ingest_tables(clicks, out, users=users, items=items, settings=settings, name=name)
+    report: IngestReport | AppendReport
+    if append:
+        if name is not None:
+            raise InputError("Expected no --name with --append: the folder keeps the one it has.")
+        report = append_tables(clicks, out, users=users, items=items, settings=settings)
+    else:
+        report = ingest_tables(clicks, out, users=users, items=items, settings=settings, name=name)
     if json:
         print(jsonlib.dumps(report.to_dict()))
         return

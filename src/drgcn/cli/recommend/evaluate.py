@@ -14,6 +14,7 @@ from drgcn._io import write_whole
 from drgcn.cli.options import Device, Json, Threads, expect_file, use_device, use_threads
 
 if TYPE_CHECKING:
+    from drgcn.recommend.retrieval.baselines import BaselineScore
     from drgcn.recommend.retrieval.evaluation import RankingReport
 
 
@@ -22,13 +23,22 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Folder of its clicks.", show_default="where they were at training"),
 ]
-_MEASURES = ("recall", "hit rate", "NDCG")
+# Three tables, so that a line fits a terminal.
+_COLUMNS = (
+    {"recall": "recall", "hit_rate": "hit rate", "ndcg": "NDCG"},
+    {"mrr": "MRR", "precision": "precision", "map": "MAP"},
+    {"novelty": "novelty in bits"},
+)
+_CLASSICAL = ("item-kNN", "EASE", "iALS")
 
 
 def evaluate(
     run: Run,
     data: Data = None,
-    n: Annotated[int, typer.Option(min=1, help="Length of the lists.")] = 50,
+    n: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Length of the lists; may repeat.", show_default="50"),
+    ] = None,
     exclude_seen: Annotated[
         bool,
         typer.Option("--exclude-seen/--keep-seen", help="Leave out what a user has clicked."),
@@ -39,6 +49,12 @@ def evaluate(
             help="Find the clicks of this day from those before.", show_default="the day held back"
         ),
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Also fit and measure item-kNN, EASE and iALS.")
+    ] = False,
+    ease_gib: Annotated[
+        float, typer.Option(min=0, help="GiB that EASE may take; it is left out above.")
+    ] = 4.0,
     out: Annotated[
         Path | None, typer.Option(help="File of the record.", show_default="in the run's folder")
     ] = None,
@@ -48,14 +64,17 @@ def evaluate(
 ) -> None:
     """Rank all items for every user who clicked on the day, and count what was found.
 
-    Recall, hit rate and NDCG with 95 % intervals over users; users with clicks before (warm) and
-    without (cold) apart; popular and random lists beside. A record is written as JSON.
+    Recall, hit rate, NDCG, MRR, precision, MAP and novelty with 95 % intervals over users, and
+    coverage; users with clicks before (warm) and without (cold) apart; popular and random lists
+    beside. A record is written as JSON.
 
-    Example: drgcn recommend evaluate run --n 50
+    Example: drgcn recommend evaluate run --n 20 --n 50 --exclude-seen --baselines
     """
     import torch
 
-    from drgcn.recommend.retrieval import evaluate as ranked
+    from drgcn.recommend.clicks.splits import hold_out
+    from drgcn.recommend.retrieval.baselines import score_baselines
+    from drgcn.recommend.retrieval.evaluation import evaluate_lengths
     from drgcn.recommend.serving import LoadedRun, model_hash
     from drgcn.records import environment
 
@@ -65,20 +84,33 @@ def evaluate(
     start = time.perf_counter()
     loaded = LoadedRun.open(run, data)
     split = loaded.split(day)
+    if split.warning:
+        print(f"warning: {split.warning}", file=sys.stderr)
     begin = time.perf_counter()
     users, items = loaded.vectors(split.train, where)
     embedded = time.perf_counter()
-    if n > len(items):
-        print(f"--n {n:,} is more than there are items: lists of {len(items):,}", file=sys.stderr)
-        n = len(items)
-    report = ranked(users, items, split, n, exclude_seen=exclude_seen)
+    lengths = _lengths(n or [50], len(items))
+    reports = evaluate_lengths(users, items, split, lengths, exclude_seen=exclude_seen)
+    report = reports[lengths[0]]
     end = time.perf_counter()
+    classical: list[BaselineScore] = []
+    if baselines:
+        classical = score_baselines(
+            hold_out(split.train, by_time=not loaded.data.parts),
+            split,
+            lengths,
+            exclude_seen=exclude_seen,
+            names=_CLASSICAL,
+            memory=int(ease_gib * 2**30),
+        )
     found = torch.unique(split.targets.by_user.col)
     unseen = int((split.train.by_item.degree[found.long()] == 0).sum())
     record: dict[str, Any] = {
         "format": "drgcn recommend evaluation",
         "split": split.name,
         **report.to_dict(),
+        "other_lengths": {str(length): reports[length].to_dict() for length in lengths[1:]},
+        "baselines": [score.to_dict() for score in classical],
         "unseen_target_items": unseen,
         "model_sha256": model_hash(loaded.model),
         "training": loaded.training,
@@ -87,7 +119,8 @@ def evaluate(
         "environment": environment(where),
     }
     seen = "exclude-seen" if exclude_seen else "keep-seen"
-    name = f"evaluation-{split.name.split(' from')[0].replace(' ', '-')}-top-{n}-{seen}.json"
+    tops = "-".join(map(str, lengths))
+    name = f"evaluation-{split.name.split(' from')[0].replace(' ', '-')}-top-{tops}-{seen}.json"
     path = out or run / name
     write_whole(path, jsonlib.dumps(record, indent=1) + "\n")
     if json:
@@ -97,37 +130,57 @@ def evaluate(
         f"{split.name}, {report.num_items:,} items ranked, {seen.replace('-', ' ')}; in % with "
         f"95 % intervals over users"
     )
-    _show(report)
+    for length in lengths:
+        _show(reports[length], classical, length)
+    for score in classical:
+        chosen = ", ".join(f"{key} {value:g}" for key, value in score.settings.items())
+        print(score.refused or f"{score.name}: {chosen}, by validation ({score.seconds:.1f} s)")
     if unseen:
         print(f"{unseen:,} of {found.numel():,} items to be found have no click before")
     print(f"written to {path}")
 
 
-def _show(report: RankingReport) -> None:
+def _lengths(asked: list[int], items: int) -> list[int]:
+    """Lengths of lists without repetition, none longer than there are items."""
+    for n in asked:
+        if n > items:
+            print(f"--n {n:,} is more than there are items: lists of {items:,}", file=sys.stderr)
+    return list(dict.fromkeys(min(n, items) for n in asked))
+
+
+def _show(report: RankingReport, classical: list[BaselineScore], n: int) -> None:
     from rich.console import Console
 
     from drgcn.reporting.tables import Table
 
-    lists = (
-        ("model", report.model, True),
-        ("popular", report.popularity, True),
-        ("random", report.chance, False),
-    )
-    rows = []
-    for group in ("all", "warm", "cold"):
-        number = report.model[group]["recall"].users
-        if not number:
-            continue
-        for words, values, ranged in lists:
-            cells = [
-                f"{100 * value.mean:.4g}"
-                # The spread of one user is not known.
-                + (f" ± {100 * (value.high - value.mean):.2g}" if ranged and number > 1 else "")
-                for value in values[group].values()
-            ]
-            rows.append([f"{group}: {number:,}" if words == "model" else "", words, *cells])
-    heads = ["users", "lists", *(f"{measure}@{report.n}" for measure in _MEASURES)]
-    table = Table(heads, rows, left=2).rich(wrap=False)
-    for last in range(len(lists) - 1, len(rows), len(lists)):
-        table.rows[last].end_section = True
-    Console().print(table)
+    lists = [("model", report.model), ("popular", report.popularity)]
+    coverage = dict(report.coverage) | {"popular": report.coverage["popularity"]}
+    for score in classical:
+        if not score.refused:
+            lists.append((score.name, score.lists[n].values.estimates()))
+            coverage[score.name] = score.lists[n].coverage
+    lists.append(("random", report.chance))
+    for columns in _COLUMNS:
+        covered = "novelty" in columns
+        heads = ["users", "lists", *(f"{word}@{report.n}" for word in columns.values())]
+        rows = []
+        for group in ("all", "warm", "cold"):
+            number = report.model[group]["recall"].users
+            if not number:
+                continue
+            for words, table in lists:
+                cells = []
+                for measure in columns:
+                    value, unit = table[group][measure], 1 if measure == "novelty" else 100
+                    # The spread of one user is not known; that of random lists is not theirs.
+                    ranged = words != "random" and number > 1
+                    reach = f" ± {unit * (value.high - value.mean):.2g}" if ranged else ""
+                    cells.append(f"{unit * value.mean:.4g}{reach}")
+                if covered:
+                    whole = group == "all" and words in coverage
+                    cells.append(f"{100 * coverage[words]:.4g}" if whole else "")
+                rows.append([f"{group}: {number:,}" if words == "model" else "", words, *cells])
+        shown = Table([*heads, *(["coverage"] if covered else [])], rows, left=2).rich(wrap=False)
+        for last in range(len(lists) - 1, len(rows), len(lists)):
+            shown.rows[last].end_section = True
+        Console().print(shown)

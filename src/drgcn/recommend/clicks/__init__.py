@@ -3,10 +3,10 @@
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.clicks.ingest import ingest
+from drgcn.recommend.clicks.ingest import append, ingest
 from drgcn.recommend.clicks.ingest_sql import IngestSettings
 from drgcn.recommend.clicks.known_sets import load_clicks, read_text_folder
-from drgcn.recommend.clicks.splits import ClickSplit
+from drgcn.recommend.clicks.splits import ClickSplit, SplitRule, split_clicks
 
 __all__ = [
     "AttributeTable",
@@ -14,7 +14,10 @@ __all__ = [
     "ClickGraph",
     "ClickSplit",
     "IngestSettings",
+    "SplitRule",
+    "append",
     "ingest",
     "load_clicks",
     "read_text_folder",
+    "split_clicks",
 ]

@@ -1,14 +1,20 @@
-"""Graph of clicks between users and items, as CSR from both sides."""
+"""Graph of clicks between users and items, as CSR from both sides; writing it in pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from numpy.lib import format as npy
 from torch import Tensor
 
 from drgcn.errors import InputError
@@ -169,7 +175,7 @@ def _check_sides(graph: ClickGraph, folder: Path) -> None:
     sums = []
     for name, side in (("by_user", graph.by_user), ("by_item", graph.by_item)):
         total, last = 0, -1
-        for row, col in _entries(side):
+        for row, col in entries(side):
             place = row * side.num_cols + col
             if int(place[0]) <= last or bool((place[1:] <= place[:-1]).any()):
                 raise InputError(
@@ -187,7 +193,7 @@ def _check_sides(graph: ClickGraph, folder: Path) -> None:
         )
 
 
-def _entries(side: CSRGraph) -> Iterator[tuple[Tensor, Tensor]]:
+def entries(side: CSRGraph) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield row and column of the entries in pieces, so that memory stays small."""
     for begin in range(0, side.num_entries, _CHUNK):
         col = side.col[begin : begin + _CHUNK].long()
@@ -275,3 +281,90 @@ def _counted(graph: CSRGraph) -> CSRGraph:
         torch.from_numpy(by_column.indices).to(graph.col.dtype),
         graph.num_rows,
     )
+
+
+class NpyStream:
+    """Appends one-dimensional pieces to a file that ``np.load`` reads when it is closed.
+
+    Args:
+        path: The file.
+        dtype: Type of its entries.
+    """
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.dtype = np.dtype(dtype)
+        self.length = 0
+        self._file = path.open("w+b")
+        self._write_header()
+
+    def append(self, piece: npt.NDArray[Any]) -> None:
+        """Adds entries at the end."""
+        self._file.write(np.ascontiguousarray(piece, dtype=self.dtype).data)
+        self.length += len(piece)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # NumPy leaves room in the header for a longer first axis: it is written over in place.
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        header = {
+            "descr": npy.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.length,),
+        }
+        npy.write_array_header_1_0(self._file, header)
+
+
+def write_clicks(
+    batches: Iterable[Any], folder: Path, num_users: int, num_items: int, with_days: bool
+) -> int:
+    """Writes what :meth:`ClickGraph.load` reads.
+
+    Args:
+        batches: Record batches with columns ``u``, ``i`` and perhaps ``d``, sorted by these.
+        folder: Where to write.
+        num_users: Number of users.
+        num_items: Number of items.
+        with_days: Whether there are days.
+
+    Returns:
+        Number of different pairs. Of a pair that comes more than once the first is kept.
+    """
+    kind = np.int32 if max(num_users, num_items) < 2**31 else np.int64
+    counts = np.zeros(num_users + 1, dtype=np.int64)
+    last = (-1, -1)
+    with ExitStack() as stack:
+        col = stack.enter_context(NpyStream(folder / "by_user" / "col.npy", kind))
+        if with_days:
+            days = stack.enter_context(NpyStream(folder / "days.npy", np.int16))
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            users, items = batch["u"].to_numpy(), batch["i"].to_numpy()
+            new = np.empty(len(users), dtype=bool)
+            new[0] = (users[0], items[0]) != last
+            new[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
+            last = (users[-1], items[-1])
+            col.append(items[new])
+            if with_days:
+                days.append(batch["d"].to_numpy()[new])
+            first = int(users[0])
+            here = np.bincount(users[new] - first)  # sorted: a batch spans few users
+            counts[first + 1 : first + 1 + len(here)] += here
+    rowptr = np.cumsum(counts, out=counts)
+    np.save(folder / "by_user" / "rowptr.npy", rowptr)
+    facts = {"num_cols": num_items, "arrays": ["rowptr", "col"]}
+    (folder / "by_user" / "graph.json").write_text(json.dumps(facts), encoding="utf-8")
+    transposed(CSRGraph.open(folder / "by_user")).save(folder / "by_item")
+    return int(rowptr[-1])

@@ -1,36 +1,36 @@
-"""Ingest tables of clicks and attributes into a folder of clicks."""
+"""Ingest tables of clicks and attributes into a folder of clicks, new or there already."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from numpy.lib import format as npy
 
-from drgcn._io import whole_folder
+from drgcn._format import plural
+from drgcn._io import LockedError, lock, replacing_folder, whole_folder
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.data import ClickData, write_manifest
-from drgcn.recommend.clicks.graph import transposed
-from drgcn.recommend.clicks.ingest_columns import EventDays, IdMap, write_attributes
+from drgcn.recommend.clicks.data import ClickData, read_manifest, write_manifest
+from drgcn.recommend.clicks.graph import ClickGraph, entries, write_clicks
+from drgcn.recommend.clicks.ingest_columns import EventDays, IdMap, check_ids, write_attributes
 from drgcn.recommend.clicks.ingest_sql import (
+    Attributes,
     DuckDBSession,
     IngestSettings,
+    LeftOut,
     Paths,
     SourceTable,
     duckdb_session,
+    keep_core,
+    keep_rated,
     quoted,
 )
-from drgcn.sampling.graph import CSRGraph
 
-_OPTIONS = {"user": "--user", "item": "--item", "time": "--time"}
+_ROLES = ("user", "item", "time", "rating")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class SideReport:
         bare: Those with clicks that have no row of attributes.
         bare_example: The id of the first of these.
         columns: Each attribute and its kind, ``"numeric"`` or ``"category"``.
+        several: Attributes with several values, and how many values each has.
     """
 
     side: str
@@ -52,6 +53,7 @@ class SideReport:
     bare: int = 0
     bare_example: str = ""
     columns: tuple[tuple[str, str], ...] = ()
+    several: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class IngestReport:
         time_unit: What times were taken to count; empty without times.
         days: The first and the last day; ``None`` without times.
         day_zero: The date of day 0; empty if days are numbered as they came.
+        left_out: Rows that were left out before; ``events`` does not count them.
     """
 
     events: int
@@ -75,9 +78,11 @@ class IngestReport:
     time_unit: str = ""
     days: tuple[int, int] | None = None
     day_zero: str = ""
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def lines(self) -> Iterator[str]:
         """The report as sentences."""
+        yield from self.left_out.lines()
         repeated = self.events - self.clicks
         yield (
             f"{self.events:,} events -> {self.clicks:,} clicks of {self.users.count:,} users on "
@@ -96,6 +101,9 @@ class IngestReport:
                     f"{side.side}: {kinds.count('numeric')} numbers, {kinds.count('category')} "
                     f"categories; {side.cold:,} have attributes and no click"
                 )
+            for name, values in side.several:
+                counted = plural(values, "value")
+                yield f"{side.side}: {counted} of {name!r}, each a column of 0 and 1"
             if side.bare:
                 yield (
                     f"{side.side}: {side.bare:,} have clicks and no row of attributes, the first "
@@ -104,96 +112,54 @@ class IngestReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
-        from dataclasses import asdict
-
         return asdict(self)
 
 
-class NpyStream:
-    """Appends one-dimensional pieces to a file that ``np.load`` reads when it is closed.
+@dataclass(frozen=True)
+class AppendReport:
+    """Counts of what joined a folder.
 
-    Args:
-        path: The file.
-        dtype: Type of its entries.
+    Attributes:
+        events: Rows in the table of clicks.
+        clicks: Pairs of user and item among them that the folder did not have.
+        users: Users that it did not have.
+        items: Items that it did not have.
+        updated_users: Users it had whose row of attributes took the place of the one before.
+        updated_items: Likewise.
+        days: The first and the last day of all clicks; ``None`` without times.
+        new_values: Values of attributes with several that have no column, and are left out.
+        left_out: Rows that were left out before; ``events`` does not count them.
     """
 
-    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.dtype = np.dtype(dtype)
-        self.length = 0
-        self._file = path.open("w+b")
-        self._write_header()
+    events: int
+    clicks: int
+    users: int
+    items: int
+    updated_users: int
+    updated_items: int
+    days: tuple[int, int] | None
+    new_values: tuple[str, ...]
+    left_out: LeftOut
 
-    def append(self, piece: npt.NDArray[Any]) -> None:
-        """Adds entries at the end."""
-        self._file.write(np.ascontiguousarray(piece, dtype=self.dtype).data)
-        self.length += len(piece)
+    def lines(self) -> Iterator[str]:
+        """The report as sentences."""
+        yield from self.left_out.lines()
+        yield (
+            f"{plural(self.events, 'event')} -> {plural(self.clicks, 'new click')}, "
+            f"{plural(self.users, 'new user')}, {plural(self.items, 'new item')}; "
+            f"{self.events - self.clicks:,} repeated a pair"
+        )
+        if self.days is not None:
+            yield f"days {self.days[0]} to {self.days[1]}"
+        for side, count in (("users", self.updated_users), ("items", self.updated_items)):
+            if count:
+                yield f"{side}: {count:,} that were there have new attributes"
+        if self.new_values:
+            yield f"left out, for they have no column: {', '.join(self.new_values)}"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # NumPy leaves room in the header for a longer first axis: it is written over in place.
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
-
-    def _write_header(self) -> None:
-        header = {
-            "descr": npy.dtype_to_descr(self.dtype),
-            "fortran_order": False,
-            "shape": (self.length,),
-        }
-        npy.write_array_header_1_0(self._file, header)
-
-
-def write_clicks(
-    batches: Iterable[Any], folder: Path, num_users: int, num_items: int, with_days: bool
-) -> int:
-    """Writes what :meth:`ClickGraph.load` reads.
-
-    Args:
-        batches: Record batches with columns ``u``, ``i`` and perhaps ``d``, sorted by these.
-        folder: Where to write.
-        num_users: Number of users.
-        num_items: Number of items.
-        with_days: Whether there are days.
-
-    Returns:
-        Number of different pairs. Of a pair that comes more than once the first is kept.
-    """
-    kind = np.int32 if max(num_users, num_items) < 2**31 else np.int64
-    counts = np.zeros(num_users + 1, dtype=np.int64)
-    last = (-1, -1)
-    with ExitStack() as stack:
-        col = stack.enter_context(NpyStream(folder / "by_user" / "col.npy", kind))
-        if with_days:
-            days = stack.enter_context(NpyStream(folder / "days.npy", np.int16))
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            users, items = batch["u"].to_numpy(), batch["i"].to_numpy()
-            new = np.empty(len(users), dtype=bool)
-            new[0] = (users[0], items[0]) != last
-            new[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
-            last = (users[-1], items[-1])
-            col.append(items[new])
-            if with_days:
-                days.append(batch["d"].to_numpy()[new])
-            first = int(users[0])
-            here = np.bincount(users[new] - first)  # sorted: a batch spans few users
-            counts[first + 1 : first + 1 + len(here)] += here
-    rowptr = np.cumsum(counts, out=counts)
-    np.save(folder / "by_user" / "rowptr.npy", rowptr)
-    facts = {"num_cols": num_items, "arrays": ["rowptr", "col"]}
-    (folder / "by_user" / "graph.json").write_text(json.dumps(facts), encoding="utf-8")
-    transposed(CSRGraph.open(folder / "by_user")).save(folder / "by_item")
-    return int(rowptr[-1])
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return asdict(self)
 
 
 def ingest(
@@ -234,6 +200,223 @@ def ingest(
     return report
 
 
+def append(
+    clicks: Paths,
+    folder: str | PathLike[str],
+    *,
+    users: Paths | None = None,
+    items: Paths | None = None,
+    settings: IngestSettings | None = None,
+) -> AppendReport:
+    """Add clicks, and with them users, items and attributes, to a folder of clicks.
+
+    Users and items keep their numbers, categories their codes; new ones come after them. Days are
+    counted from the same day 0. The folder is what it was until all is written, and then changes
+    at once; who has it open keeps what he opened.
+
+    Args:
+        clicks: Parquet or CSV with a row per event, as for :func:`ingest`.
+        folder: The folder.
+        users: Attributes of new users, or new attributes of others. (default: none)
+        items: Likewise.
+        settings: Names of columns and the like; the rating of the folder holds if none is given.
+
+    Raises:
+        InputError: If a table cannot be used, or does not go with the folder.
+    """
+    folder = Path(folder)
+    facts = read_manifest(folder)
+    asked = settings or IngestSettings()
+    try:
+        with (
+            lock(folder.parent / f".{folder.name}.append", 0),
+            replacing_folder(folder) as partial,
+        ):
+            before, made = ClickData.load(folder), facts.get("ingest") or {}
+            settings = _settings_as_before(before, made, asked)
+            # Days that no ingest made are numbers, unless the caller knows the date of day 0.
+            counted = made.get("time_unit", "second" if settings.day_zero else "day") == "day"
+            tables = (users, items)
+            with duckdb_session(partial / "work", settings.memory, settings.threads) as session:
+                report = _append(session, before, clicks, tables, settings, partial, counted)
+            data = ClickData.open_parts(partial, before.name)
+            step = {"before": before.content_hash, **report.to_dict()}
+            more = {"ingest": facts["ingest"]} if "ingest" in facts else {}
+            write_manifest(data, partial, **more, appended=[*facts.get("appended", []), step])
+    except LockedError:
+        raise InputError(
+            f"Expected nobody else to add to {folder}; another process does. Wait for it."
+        ) from None
+    return report
+
+
+def _settings_as_before(
+    before: ClickData, facts: dict[str, Any], settings: IngestSettings
+) -> IngestSettings:
+    """Settings with the day 0 and the rating of a folder; refuses a folder that cannot grow."""
+    left_out = facts.get("left_out") or {}
+    if before.parts or left_out.get("core") or settings.core:
+        raise InputError(
+            f"Expected clicks that others may join; found "
+            f"{'an official split' if before.parts else 'a k-core'}, which they would break. "
+            f"Ingest all of them into a new folder."
+        )
+    if (before.graph.days is None) != (settings.time is None):
+        timed = "no times. Say --no-time" if settings.time else "times. Name their column (--time)"
+        raise InputError(f"Expected clicks as those of the folder, which have {timed}.")
+    if settings.day_zero is None and facts.get("day_zero"):
+        settings = replace(settings, day_zero=date.fromisoformat(facts["day_zero"]))
+    if settings.rating is None and left_out.get("rating"):
+        rating = {key: left_out[key] for key in ("rating", "min_rating")}
+        settings = replace(settings, **rating)
+    return settings
+
+
+def _append(
+    session: DuckDBSession,
+    before: ClickData,
+    clicks: Paths,
+    attributes: tuple[Paths | None, Paths | None],
+    settings: IngestSettings,
+    folder: Path,
+    counted: bool,
+) -> AppendReport:
+    events, tables, left_out = _open(session, clicks, *attributes, settings)
+    graph = before.graph
+    sides = {
+        "user": (graph.num_users, before.user_ids, before.users),
+        "item": (graph.num_items, before.item_ids, before.items),
+    }
+    maps = {}
+    for side, (count, ids, known) in sides.items():
+        if tables[side] is not None and known is None:
+            raise InputError(
+                f"Expected no attributes of {side}s, for the folder has none; found --{side}s. "
+                f"Ingest all into a new folder."
+            )
+        maps[side] = _number(session, side, events, tables[side], settings, _ids(ids, count))
+    days = EventDays.read(session, events, settings) if settings.time is not None else None
+    if days is not None and (days.unit == "day") != counted:
+        there = "counted as they came" if counted else "those of dates"
+        raise InputError(
+            f"Expected days that are {there}, as in the folder; found times read as {days.unit}. "
+            f"Say --time-unit, or --day-zero, the date of its day 0."
+        )
+    _register_clicks(session, graph)
+    sql = _numbered_events(events, maps, days, settings)
+    pairs = write_clicks(
+        session.batches(_in_order(f"{sql} UNION ALL SELECT * FROM clicks_before", days)),
+        folder,
+        maps["user"].count,
+        maps["item"].count,
+        with_days=days is not None,
+    )
+    updated: dict[str, int] = {}
+    new_values: list[str] = []
+    for side, (count, _, known) in sides.items():
+        maps[side].write(session, folder / f"{side}_ids.parquet")
+        own, changed = tables[side], 0
+        if known is not None:
+            table, key = own or (None, "")
+            target = folder / f"{side}s"
+            columns = write_attributes(session, table, key, maps[side], target, settings, known)
+            names = (*known.numeric_names, *known.category_names)
+            new_values += [name for name, _ in columns if name not in names]
+        if own is not None:
+            of_table = f"CAST({quoted(own[1])} AS {maps[side].kind})"
+            (changed,) = session.row(
+                f"SELECT count(*) FROM {own[0].name} t JOIN {maps[side].name} m "
+                f"ON {of_table} = m.id WHERE m.code < {count}"
+            )
+        updated[side] = changed
+    (count,) = session.row(f"SELECT count(*) FROM {events.name}")
+    span = None
+    if days is not None:
+        first, last = graph.day_range if graph.num_clicks else (days.first, days.last)
+        span = (min(first, days.first), max(last, days.last))
+    return AppendReport(
+        count,
+        pairs - graph.num_clicks,
+        maps["user"].count - graph.num_users,
+        maps["item"].count - graph.num_items,
+        updated["user"],
+        updated["item"],
+        span,
+        tuple(new_values),
+        left_out,
+    )
+
+
+def _ids(ids: Any | None, count: int) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.arange(count)) if ids is None else ids
+
+
+def _register_clicks(session: DuckDBSession, graph: ClickGraph) -> None:
+    """Make the clicks of a folder a table, in pieces."""
+    import pyarrow as pa
+
+    kinds = {"u": pa.int64(), "i": pa.int64(), **({} if graph.days is None else {"d": pa.int16()})}
+    schema = pa.schema(kinds)
+
+    def batches() -> Iterator[Any]:
+        begin = 0
+        for rows, cols in entries(graph.by_user):
+            end = begin + len(cols)
+            days = [] if graph.days is None else [graph.days[begin:end].numpy()]
+            parts = [pa.array(part) for part in (rows.numpy(), cols.numpy(), *days)]
+            yield pa.record_batch(parts, schema=schema)
+            begin = end
+
+    session.connection.register("pieces", pa.RecordBatchReader.from_batches(schema, batches()))
+    session.execute("CREATE TABLE clicks_before AS SELECT * FROM pieces")
+
+
+def _open(
+    session: DuckDBSession,
+    clicks: Paths,
+    users: Paths | None,
+    items: Paths | None,
+    settings: IngestSettings,
+) -> tuple[SourceTable, Attributes, LeftOut]:
+    """The tables without the rows that the settings leave out."""
+    events = SourceTable.open(session, clicks, "events")
+    for role in _ROLES:
+        if (column := getattr(settings, role)) is not None:
+            events.require(column, f"--{role}")
+    tables: Attributes = {}
+    for side, paths in (("user", users), ("item", items)):
+        tables[side] = None
+        if paths is not None:
+            table = SourceTable.open(session, paths, f"{side}_attributes", settings.missing)
+            key = getattr(settings, f"{side}_key") or getattr(settings, side)
+            table.require(key, f"--{side}-key")
+            tables[side] = (table, key)
+    _expect_attributes(tables, settings)
+    left_out = LeftOut()
+    if settings.rating is not None or settings.core:
+        for column in (settings.user, settings.item):
+            check_ids(session, events, column)  # of all rows, also those that are left out
+    if settings.rating is not None:
+        events, left_out = keep_rated(session, events, settings)
+    if settings.core:
+        events, left_out = keep_core(session, events, tables, settings, left_out)
+    return events, tables, left_out
+
+
+def _number(
+    session: DuckDBSession,
+    side: str,
+    events: SourceTable,
+    own: tuple[SourceTable, str] | None,
+    settings: IngestSettings,
+    known: Any | None = None,
+) -> IdMap:
+    sources = [(events, getattr(settings, side)), *([] if own is None else [own])]
+    return IdMap.number(session, f"{side}_map", sources, known)
+
+
 def _ingest(
     session: DuckDBSession,
     clicks: Paths,
@@ -242,26 +425,11 @@ def _ingest(
     settings: IngestSettings,
     folder: Path,
 ) -> IngestReport:
-    events = SourceTable.open(session, clicks, "events")
-    for role in ("user", "item", "time"):
-        if (column := getattr(settings, role)) is not None:
-            events.require(column, _OPTIONS[role])
-    tables: dict[str, tuple[SourceTable, str] | None] = {}
-    maps: dict[str, IdMap] = {}
-    for side, paths in (("user", users), ("item", items)):
-        tables[side] = None
-        if paths is not None:
-            table = SourceTable.open(session, paths, f"{side}_attributes", settings.missing)
-            key = getattr(settings, f"{side}_key") or getattr(settings, side)
-            table.require(key, f"--{side}-key")
-            tables[side] = (table, key)
-        own = tables[side]
-        sources = [(events, getattr(settings, side)), *([] if own is None else [own])]
-        maps[side] = IdMap.number(session, f"{side}_map", sources)
-    _expect_attributes(tables, settings)
+    events, tables, left_out = _open(session, clicks, users, items, settings)
+    maps = {side: _number(session, side, events, own, settings) for side, own in tables.items()}
     days = EventDays.read(session, events, settings) if settings.time is not None else None
     pairs = write_clicks(
-        session.batches(_sorted_events(events, maps, days, settings)),
+        session.batches(_in_order(_numbered_events(events, maps, days, settings), days)),
         folder,
         maps["user"].count,
         maps["item"].count,
@@ -279,12 +447,11 @@ def _ingest(
         time_unit=days.unit if days else "",
         days=(days.first, days.last) if days else None,
         day_zero=days.zero if days else "",
+        left_out=left_out,
     )
 
 
-def _expect_attributes(
-    tables: dict[str, tuple[SourceTable, str] | None], settings: IngestSettings
-) -> None:
+def _expect_attributes(tables: Attributes, settings: IngestSettings) -> None:
     """Refuses options for attributes that no table has: a misspelt name would go unseen."""
     known = [
         column
@@ -293,7 +460,7 @@ def _expect_attributes(
         for column in own[0].columns
         if column != own[1]
     ]
-    for option in ("numeric", "category", "ignore"):
+    for option in ("numeric", "category", "several", "ignore"):
         if unknown := [name for name in getattr(settings, option) if name not in known]:
             raise InputError(
                 f"Expected --{option} to name an attribute of "
@@ -302,25 +469,22 @@ def _expect_attributes(
             )
 
 
-def _sorted_events(
+def _numbered_events(
     events: SourceTable, maps: dict[str, IdMap], days: EventDays | None, settings: IngestSettings
 ) -> str:
     user = f"CAST({quoted(settings.user)} AS {maps['user'].kind})"
     item = f"CAST({quoted(settings.item)} AS {maps['item'].kind})"
     day = f", CAST({days.sql} AS SMALLINT) AS d" if days is not None else ""
-    chosen, order = (
-        ("u.code AS u, i.code AS i, e.d", "1, 2, 3")
-        if day
-        else (
-            "u.code AS u, i.code AS i",
-            "1, 2",
-        )
-    )
     return (
-        f"SELECT {chosen} FROM (SELECT {user} AS user_id, {item} AS item_id{day} "
+        f"SELECT u.code AS u, i.code AS i{', e.d' if day else ''} "
+        f"FROM (SELECT {user} AS user_id, {item} AS item_id{day} "
         f"FROM {events.name}) e JOIN {maps['user'].name} u ON e.user_id = u.id "
-        f"JOIN {maps['item'].name} i ON e.item_id = i.id ORDER BY {order}"
+        f"JOIN {maps['item'].name} i ON e.item_id = i.id"
     )
+
+
+def _in_order(sql: str, days: EventDays | None) -> str:
+    return f"{sql} ORDER BY {'1, 2' if days is None else '1, 2, 3'}"
 
 
 def _side(
@@ -346,4 +510,10 @@ def _side(
         f"SELECT count(*), CAST(arg_min(m.id, m.code) AS VARCHAR) FROM {ids.name} m "
         f"ANTI JOIN {known} k ON m.id = k.id"
     )
-    return SideReport(f"{side}s", ids.count, ids.count - with_clicks, bare, example or "", columns)
+    several = tuple(
+        (name, sum(column.startswith(f"{name}: ") for column, _ in columns))
+        for name in settings.several
+        if name in table.columns
+    )
+    cold = ids.count - with_clicks
+    return SideReport(f"{side}s", ids.count, cold, bare, example or "", columns, several)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,14 @@ import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.attributes import write_values
-from drgcn.recommend.clicks.ingest_sql import DuckDBSession, IngestSettings, SourceTable, quoted
+from drgcn.recommend.clicks.attributes import AttributeTable, write_values
+from drgcn.recommend.clicks.ingest_sql import (
+    DuckDBSession,
+    IngestSettings,
+    SourceTable,
+    literal,
+    quoted,
+)
 
 _WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _BROKEN: Final = ("FLOAT", "DOUBLE", "DECIMAL")
@@ -33,6 +40,7 @@ _NUMBERS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_BROKEN)
 _TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
 _IDS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_TEXTS)
 _ROWS_AT_ONCE = 2**18
+_MOST_VALUES = 1000  # of an attribute with several, each a column
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,11 @@ class IdMap:
 
     @classmethod
     def number(
-        cls, session: DuckDBSession, name: str, sources: list[tuple[SourceTable, str]]
+        cls,
+        session: DuckDBSession,
+        name: str,
+        sources: list[tuple[SourceTable, str]],
+        known: Any | None = None,
     ) -> IdMap:
         """Numbers all ids that occur in some columns.
 
@@ -64,8 +76,15 @@ class IdMap:
             session: Where to work.
             name: Name for the table.
             sources: Tables, and which of their columns holds the ids.
+            known: Ids that have their numbers already, a pyarrow array in the order of these.
+                Others come after them.
         """
-        kinds = [_checked_kind(session, table, column) for table, column in sources]
+        import pyarrow as pa
+
+        kinds = [check_ids(session, table, column) for table, column in sources]
+        first = 0 if known is None else len(known)
+        whole_before = known is None or pa.types.is_integer(known.type)
+        kinds += [] if known is None else ["BIGINT" if whole_before else "VARCHAR"]
         kind = "BIGINT" if set(kinds) == {"BIGINT"} else "VARCHAR"
         parts = [
             f"SELECT CAST({quoted(column)} AS {kind}) AS id FROM {table.name}"
@@ -73,20 +92,37 @@ class IdMap:
         ]
         every = " UNION ALL ".join(parts)
         session.execute(f"CREATE TEMP TABLE {name}_ids AS SELECT DISTINCT id FROM ({every})")
+        if known is not None:
+            session.connection.register("known", pa.table({"id": known, "code": np.arange(first)}))
+            session.execute(
+                f"CREATE TEMP TABLE {name}_known AS "
+                f"SELECT CAST(id AS {kind}) AS id, code FROM known"
+            )
+            session.execute(f"DELETE FROM {name}_ids WHERE id IN (SELECT id FROM {name}_known)")
         whole = kind == "BIGINT"
         order = "id"
-        if not whole:
+        if not whole and whole_before:
             as_number = "TRY_CAST(id AS BIGINT)"
             (others,) = session.row(
                 f"SELECT count(*) FROM {name}_ids "
                 f"WHERE {as_number} IS NULL OR CAST({as_number} AS VARCHAR) <> id"
             )
             whole, order = others == 0, "id" if others else as_number
-        (count,) = session.row(f"SELECT count(*) FROM {name}_ids")
+            if others and known is not None:
+                (example,) = session.row(
+                    f"SELECT min(id) FROM {name}_ids "
+                    f"WHERE {as_number} IS NULL OR CAST({as_number} AS VARCHAR) <> id"
+                )
+                raise InputError(
+                    f"Expected ids that are whole numbers, as those of the folder; found "
+                    f"{example!r} in {sources[0][1]!r}. Check the column."
+                )
+        (count,) = session.row(f"SELECT {first} + count(*) FROM {name}_ids")
         code = "INTEGER" if count < 2**31 else "BIGINT"
+        before = f"SELECT id, CAST(code AS {code}) AS code FROM {name}_known UNION ALL "
         session.execute(
-            f"CREATE TABLE {name} AS SELECT id, "
-            f"CAST(row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code FROM {name}_ids"
+            f"CREATE TABLE {name} AS {'' if known is None else before}SELECT id, CAST({first} + "
+            f"row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code FROM {name}_ids"
         )
         session.execute(f"DROP TABLE {name}_ids")
         return cls(name, count, whole, kind)
@@ -112,7 +148,8 @@ class IdMap:
         return True
 
 
-def _checked_kind(session: DuckDBSession, table: SourceTable, column: str) -> str:
+def check_ids(session: DuckDBSession, table: SourceTable, column: str) -> str:
+    """Refuse a column that cannot hold ids; returns the SQL type to compare them in."""
     kind = table.columns[column]
     if not kind.startswith(_IDS) or kind.endswith("]"):
         raise InputError(
@@ -247,6 +284,9 @@ class AttributeColumn:
         for name, kind in table.columns.items():
             if name == key or name in settings.ignore:
                 continue
+            if name in settings.several:
+                yield from cls._several(session, table, name, settings.separator)
+                continue
             if name in settings.category:
                 numeric = False
             elif name in settings.numeric:
@@ -260,7 +300,8 @@ class AttributeColumn:
             else:
                 raise InputError(
                     f"Expected numbers or texts in {name!r} of {table.source}; found {kind}. "
-                    "Leave the column out with --ignore, or make columns of it."
+                    "Leave the column out with --ignore, or name it with --several if it is a "
+                    "list of texts."
                 )
             yield (
                 cls._number(session, table, name)
@@ -306,6 +347,37 @@ class AttributeColumn:
             )
         return cls(name, False, value, values)
 
+    @classmethod
+    def _several(
+        cls, session: DuckDBSession, table: SourceTable, name: str, separator: str
+    ) -> Iterator[AttributeColumn]:
+        """A column of zeros and ones for each value; missing where a row has no value."""
+        column, kind = quoted(name), table.columns[name]
+        if kind == "VARCHAR":
+            between = literal(rf"\s*{re.escape(separator)}\s*")
+            column = f"string_split_regex(trim({column}), {between})"
+        elif kind != "VARCHAR[]":
+            raise InputError(
+                f"Expected texts or lists of texts in {name!r} of {table.source}; found {kind}. "
+                "Do not name it with --several."
+            )
+        values = session.rows(
+            f"SELECT DISTINCT v FROM (SELECT unnest({column}) AS v FROM {table.name}) "
+            f"WHERE v <> '' ORDER BY v LIMIT {_MOST_VALUES + 1}"
+        )
+        if len(values) > _MOST_VALUES:
+            raise InputError(
+                f"Expected at most {_MOST_VALUES:,} values in {name!r} of {table.source}, each a "
+                "column; found more. Check --separator, or leave it out with --ignore."
+            )
+        for (value,) in values:
+            # Of a list without a value the text is empty; NULL stays NULL.
+            sql = (
+                f"CASE WHEN array_to_string({column}, '') <> '' THEN "
+                f"CAST(list_contains({column}, {literal(value)}) AS FLOAT) END"
+            )
+            yield cls(f"{name}: {value}", True, sql)
+
 
 def _number_sql(table: SourceTable, name: str) -> str:
     column, kind = quoted(name), table.columns[name]
@@ -325,52 +397,114 @@ def _unreadable(session: DuckDBSession, table: SourceTable, name: str) -> tuple[
 
 def write_attributes(
     session: DuckDBSession,
-    table: SourceTable,
+    table: SourceTable | None,
     key: str,
     ids: IdMap,
     folder: Path,
     settings: IngestSettings,
+    known: AttributeTable | None = None,
 ) -> tuple[tuple[str, str], ...]:
     """Writes what :meth:`AttributeTable.load` reads.
 
     Rows come in any order and are written where they belong, so nothing is sorted. Nodes without
     a row have every attribute missing.
 
+    Args:
+        session: Where to work.
+        table: A row per node; ``None`` for none.
+        key: Its column of ids.
+        ids: Numbers of the ids.
+        folder: Where to write.
+        settings: Kinds of attributes.
+        known: What is known of the first nodes: its columns stay, a row of the table takes the
+            place of what it had, and codes of categories keep their meaning.
+
     Returns:
-        Each attribute and its kind.
+        Each attribute of the table and its kind.
     """
+    if known is not None and known.category_names and not known.category_values:
+        raise InputError(
+            "Expected a folder that knows the values behind its categories; found codes alone. "
+            "Ingest all into a new folder."
+        )
+    columns: list[AttributeColumn] = []
     identity = f"CAST({quoted(key)} AS {ids.kind})"
-    _refuse_repeated(session, table, identity, key)
-    columns = list(AttributeColumn.read_all(session, table, key, settings))
-    numbers = [column for column in columns if column.numeric]
-    categories = [column for column in columns if not column.numeric]
+    if table is not None:
+        _refuse_repeated(session, table, identity, key)
+        if known is not None:
+            settings = _kinds_as_known(table, key, known, settings)
+        columns = list(AttributeColumn.read_all(session, table, key, settings))
+    number_names = [column.name for column in columns if column.numeric]
+    values: dict[str, Any] = {c.name: c.values for c in columns if not c.numeric}
+    if known is not None:
+        number_names = list(known.numeric_names)
+        before = zip(known.category_names, known.category_values, strict=True)
+        values = {name: _joined(old, values.get(name)) for name, old in before}
     folder.mkdir()
-    numeric = _filled(folder / "numeric.npy", (ids.count, len(numbers)), np.float32, np.nan)
-    codes = _filled(folder / "categories.npy", (ids.count, len(categories)), np.int32, -1)
-    chosen = [f"{column.sql} AS a{place}" for place, column in enumerate(columns)]
-    place_of = {column.name: f"a{place}" for place, column in enumerate(columns)}
-    sql = (
-        f"SELECT m.code, t.* FROM (SELECT {', '.join([f'{identity} AS id', *chosen])} "
-        f"FROM {table.name}) t JOIN {ids.name} m ON t.id = m.id"
-    )
-    for batch in session.batches(sql):
-        rows = batch["code"].to_numpy()
-        for number, column in enumerate(numbers):
-            numeric[rows, number] = _floats(batch[place_of[column.name]])
-        for number, column in enumerate(categories):
-            codes[rows, number] = _codes(batch[place_of[column.name]], column.values)
+    numeric = _filled(folder / "numeric.npy", (ids.count, len(number_names)), np.float32, np.nan)
+    codes = _filled(folder / "categories.npy", (ids.count, len(values)), np.int32, -1)
+    for begin in range(0, 0 if known is None else len(known), _ROWS_AT_ONCE):
+        assert known is not None
+        rows = slice(begin, min(begin + _ROWS_AT_ONCE, len(known)))
+        numeric[rows] = known.numeric[rows].numpy()
+        codes[rows] = known.categories[rows].numpy()
+    places = {name: place for place, name in enumerate((*number_names, *values))}
+    written = [column for column in columns if column.name in places]
+    if table is not None and written:
+        chosen = [f"{column.sql} AS a{places[column.name]}" for column in written]
+        sql = (
+            f"SELECT m.code, t.* FROM (SELECT {', '.join([f'{identity} AS id', *chosen])} "
+            f"FROM {table.name}) t JOIN {ids.name} m ON t.id = m.id"
+        )
+        for batch in session.batches(sql):
+            rows = batch["code"].to_numpy()
+            for column in written:
+                place = places[column.name]
+                if column.numeric:
+                    numeric[rows, place] = _floats(batch[f"a{place}"])
+                else:
+                    found = _codes(batch[f"a{place}"], values[column.name])
+                    codes[rows, place - len(number_names)] = found
     _close(numeric)
     _close(codes)
-    values: tuple[Any, ...] = tuple(column.values for column in categories)
     facts = {
-        "numeric_names": [column.name for column in numbers],
-        "category_names": [column.name for column in categories],
-        "category_sizes": list(map(len, values)),
+        "numeric_names": number_names,
+        "category_names": list(values),
+        "category_sizes": [len(value) for value in values.values()],
     }
     (folder / "table.json").write_text(json.dumps(facts), encoding="utf-8")
     if values:
-        write_values(values, folder)
+        write_values(tuple(values.values()), folder)
     return tuple((c.name, "numeric" if c.numeric else "category") for c in columns)
+
+
+def _kinds_as_known(
+    table: SourceTable, key: str, known: AttributeTable, settings: IngestSettings
+) -> IngestSettings:
+    """Settings under which columns have the kinds that they had; refuses others."""
+    names = [name for name in table.columns if name not in (key, *settings.ignore)]
+    kept = {*known.numeric_names, *known.category_names, *settings.several}
+    if unknown := [name for name in names if name not in kept]:
+        raise InputError(
+            f"Expected attributes that the folder has; found {unknown[0]!r} in {table.source}. "
+            "Leave it out with --ignore, or name it with --several if its values are columns."
+        )
+    return replace(
+        settings,
+        numeric=tuple(name for name in known.numeric_names if name in names),
+        category=tuple(name for name in known.category_names if name in names),
+    )
+
+
+def _joined(before: Any, found: Any | None) -> Any:
+    """Values of a category: those that were, then the new ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if found is None:
+        return before
+    new = found.filter(pc.invert(pc.is_in(found, value_set=before)))
+    return pa.chunked_array([before, new], type=pa.large_string()).combine_chunks()
 
 
 def _filled(

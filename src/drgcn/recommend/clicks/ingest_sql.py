@@ -1,4 +1,4 @@
-"""Tables on disk as DuckDB reads them, under a memory limit."""
+"""Tables on disk as DuckDB reads them, under a memory limit, and rows that are left out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from drgcn._format import plural
 from drgcn._io import DISK_FULL
 from drgcn.errors import InputError, how_to_install
 
@@ -46,6 +47,13 @@ class IngestSettings:
         numeric: Attributes that are numbers whatever they look like.
         category: Attributes that are categories whatever they look like.
         ignore: Attributes to leave out.
+        several: Attributes with several values in one text, or lists; each value becomes a column
+            of zeros and ones.
+        separator: Text between the values of these.
+        rating: Column of ratings in the table of clicks. (default: every row is a click)
+        min_rating: The least rating that is a click.
+        core: Keep only users and items with at least so many clicks among those that are kept,
+            the k-core. (default: 0, all)
         missing: Texts in CSV files that stand for no value.
         memory: What DuckDB may hold in memory, such as ``"4GB"``; the rest is spilled to disk.
             (default: half of the machine's)
@@ -62,6 +70,11 @@ class IngestSettings:
     numeric: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
+    separator: str = "|"
+    rating: str | None = None
+    min_rating: float | None = None
+    core: int = 0
     missing: tuple[str, ...] = ("",)
     memory: str | None = None
     threads: int | None = None
@@ -80,10 +93,21 @@ class IngestSettings:
         named = [self.user, self.item, *([] if self.time is None else [self.time])]
         if len(set(named)) < len(named):
             raise InputError(f"Expected different columns for user, item and time; found {named}.")
-        if both := set(self.numeric) & set(self.category):
+        kinds = [*set(self.numeric), *set(self.category), *set(self.several)]
+        if both := {name for name in kinds if kinds.count(name) > 1}:
             raise InputError(
-                f"Expected each attribute to be a number or a category; found both for "
-                f"{', '.join(sorted(both))}."
+                f"Expected each attribute to be a number, a category or several; found more than "
+                f"one for {', '.join(sorted(both))}."
+            )
+        if (self.rating is None) != (self.min_rating is None):
+            raise InputError(
+                f"Expected the column of ratings and the least one together; found "
+                f"{self.rating!r} and {self.min_rating}."
+            )
+        if self.core < 0 or not self.separator:
+            raise InputError(
+                f"Expected a core from 0 on and a separator of at least one character; found "
+                f"{self.core} and {self.separator!r}."
             )
 
 
@@ -231,6 +255,120 @@ class SourceTable:
                 f"Expected a column {column!r} in {self.source}; found "
                 f"{', '.join(map(repr, self.columns)) or 'none'}. Name it with {option}."
             )
+
+
+#: For ``"user"`` and ``"item"`` the table of attributes and its column of ids, if there is one.
+Attributes = dict[str, tuple[SourceTable, str] | None]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Rows of the table of clicks that became none.
+
+    Attributes:
+        rating: Column of ratings; empty if none was asked for.
+        min_rating: The least rating that is a click.
+        below: Rows below it.
+        core: Clicks that each user and item has at least among those kept; 0 if not asked for.
+        events: Rows outside the core.
+        users: Users outside the core.
+        items: Items outside it.
+    """
+
+    rating: str = ""
+    min_rating: float | None = None
+    below: int = 0
+    core: int = 0
+    events: int = 0
+    users: int = 0
+    items: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The report as sentences."""
+        if self.rating:
+            yield (
+                f"{plural(self.below, 'event')} with {self.rating} below {self.min_rating:g} "
+                f"left out"
+            )
+        if self.core:
+            yield (
+                f"{self.core}-core: {plural(self.events, 'event')}, {plural(self.users, 'user')} "
+                f"and {plural(self.items, 'item')} left out, so that each of the others has "
+                f"{plural(self.core, 'click')}"
+            )
+
+
+def keep_rated(
+    session: DuckDBSession, events: SourceTable, settings: IngestSettings
+) -> tuple[SourceTable, LeftOut]:
+    """Leave out rows below the least rating."""
+    assert settings.rating is not None
+    value = f"TRY_CAST({quoted(settings.rating)} AS DOUBLE)"
+    unreadable, below, kept = session.row(
+        f"SELECT count(*) FILTER ({value} IS NULL OR isnan({value})), "
+        f"count(*) FILTER ({value} < {settings.min_rating}), "
+        f"count(*) FILTER ({value} >= {settings.min_rating}) FROM {events.name}"
+    )
+    if unreadable or not kept:
+        raise InputError(
+            f"Expected a number in every row of {settings.rating!r} in {events.source}, and some "
+            f"from {settings.min_rating:g} on; found {unreadable:,} rows without one and {kept:,} "
+            f"such ratings."
+        )
+    session.execute(
+        f"CREATE VIEW rated AS SELECT * FROM {events.name} WHERE {value} >= {settings.min_rating}"
+    )
+    return replace(events, name="rated"), LeftOut(settings.rating, settings.min_rating, below)
+
+
+def keep_core(
+    session: DuckDBSession,
+    events: SourceTable,
+    tables: Attributes,
+    settings: IngestSettings,
+    left_out: LeftOut,
+) -> tuple[SourceTable, LeftOut]:
+    """Leave out users and items with few clicks until none is left; attributes go with them."""
+    texts = {side: f"CAST({quoted(getattr(settings, side))} AS VARCHAR)" for side in tables}
+    session.execute(
+        f"CREATE TABLE core AS SELECT DISTINCT {texts['user']} AS user_id, "
+        f"{texts['item']} AS item_id FROM {events.name}"
+    )
+    sizes = "SELECT count(*), count(DISTINCT user_id), count(DISTINCT item_id) FROM core"
+    before = now = session.row(sizes)
+    while True:
+        for side in tables:
+            session.execute(
+                f"DELETE FROM core WHERE {side}_id IN (SELECT {side}_id FROM core "
+                f"GROUP BY {side}_id HAVING count(*) < {settings.core})"
+            )
+        if (then := session.row(sizes)) == now:
+            break
+        now = then
+    if not now[0]:
+        raise InputError(
+            f"Expected users and items with {settings.core} clicks each among themselves in "
+            f"{events.source}; found none. Give a smaller --core."
+        )
+    (count,) = session.row(f"SELECT count(*) FROM {events.name}")
+    kept = " AND ".join(f"{texts[side]} IN (SELECT {side}_id FROM core)" for side in tables)
+    session.execute(f"CREATE VIEW in_core AS SELECT * FROM {events.name} WHERE {kept}")
+    (inside,) = session.row("SELECT count(*) FROM in_core")
+    for side, own in tables.items():
+        if own is not None:
+            table, key = own
+            session.execute(
+                f"CREATE VIEW {table.name}_in_core AS SELECT * FROM {table.name} "
+                f"WHERE CAST({quoted(key)} AS VARCHAR) IN (SELECT {side}_id FROM core)"
+            )
+            tables[side] = (replace(table, name=f"{table.name}_in_core"), key)
+    return replace(events, name="in_core"), replace(
+        left_out,
+        core=settings.core,
+        events=count - inside,
+        users=before[1] - now[1],
+        items=before[2] - now[2],
+    )
 
 
 def quoted(name: str) -> str:

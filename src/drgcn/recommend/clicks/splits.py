@@ -1,18 +1,22 @@
-"""Splits of clicks: two parts by time, or train, validation and test."""
+"""Splits of clicks by time, by user, at random or as published: train, validation and test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import torch
 
+from drgcn._format import plural
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.streams import mix
 
+SplitKind = Literal["official", "days", "time", "last", "random"]
+#: Fewer clicks to find than this leave a measure to chance.
+FEW_TARGETS: Final = 1000
 TRAIN, VALID, TEST = range(3)
 _NAMES = ("train", "valid", "test")
 _HELD_OUT = 0x5EED  # what decides which clicks are held out; the same for every seed and gate
@@ -76,9 +80,121 @@ class ClickSplit:
         split = cls.by_time(data, data.parts.index(part))
         return cls(split.train, split.targets, f"official {part}")
 
+    @property
+    def warning(self) -> str:
+        """A sentence if there are so few clicks to find that measures are left to chance."""
+        count = self.targets.num_clicks
+        if count >= FEW_TARGETS:
+            return ""
+        return (
+            f"only {plural(count, 'click')} to find ({self.name}): fewer than {FEW_TARGETS:,}, so "
+            f"measures are uncertain. Hold back more."
+        )
+
     def to(self, device: torch.device | str) -> ClickSplit:
         """The same split on another device."""
         return ClickSplit(self.train.to(device), self.targets.to(device), self.name)
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """The way to divide clicks into train, validation and test.
+
+    Written as a text, as :meth:`parse` reads it: ``official``, ``days:7``, ``time:0.1``, ``last``,
+    ``random:0.1`` or, with a seed, ``random:0.1:3``.
+
+    Attributes:
+        kind: ``"official"``: the parts that came with the data. ``"days"``: the last days are the
+            test, as many before them the validation. ``"time"``: as many whole days at the end as
+            hold at least a share of all clicks, and likewise before them. ``"last"``: each user's
+            last click is the test and the one before it the validation; users with fewer than
+            three clicks are trained on only. ``"random"``: each click with the same chance.
+        days: Days in test and in validation, for ``"days"``.
+        share: Share of all clicks in test and in validation, for ``"time"`` and ``"random"``; of
+            the training clicks in validation, for ``"official"`` where no such part came.
+        seed: Decides what is drawn: the clicks of ``"random"``, and for ``"last"`` the one among
+            several clicks of a user on one day, whose order is not known.
+    """
+
+    kind: SplitKind = "days"
+    days: int = 1
+    share: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(SplitKind):
+            raise InputError(
+                f"Expected a split of {', '.join(get_args(SplitKind))}; found {self.kind!r}."
+            )
+        if self.days < 1:
+            raise InputError(f"Expected at least one day to hold back; found {self.days}.")
+        most = 1.0 if self.kind == "official" else 0.5  # test and validation have a share each
+        if not 0 < self.share < most:
+            raise InputError(
+                f"Expected a share between 0 and {most:g} to hold back; found {self.share}."
+            )
+        if self.seed < 0:
+            raise InputError(f"Expected a seed from 0 on; found {self.seed}.")
+
+    @classmethod
+    def parse(cls, text: str) -> SplitRule:
+        """Read what ``str`` writes."""
+        kind, *numbers = text.split(":")
+        names: dict[str, tuple[str, ...]] = {
+            "official": ("share",),
+            "days": ("days",),
+            "time": ("share",),
+            "last": ("seed",),
+            "random": ("share", "seed"),
+        }
+        if kind not in names or len(numbers) > len(names[kind]):
+            raise InputError(
+                f"Expected a split such as official, days:7, time:0.1, last or random:0.1; found "
+                f"{text!r}."
+            )
+        options: dict[str, Any] = {}
+        for name, number in zip(names[kind], numbers, strict=False):
+            try:
+                options[name] = float(number) if name == "share" else int(number)
+            except ValueError:
+                raise InputError(
+                    f"Expected a number for {name} in the split {text!r}; found {number!r}."
+                ) from None
+        return cls(kind, **options)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        if self.kind == "days":
+            return f"days:{self.days}"
+        seed = f":{self.seed}" if self.seed else ""
+        if self.kind == "last":
+            return f"last{seed}"
+        return f"{self.kind}:{self.share:g}{seed if self.kind == 'random' else ''}"
+
+
+def split_clicks(data: ClickData, rule: SplitRule) -> EvaluationSplit:
+    """Divide clicks into train, validation and test.
+
+    Raises:
+        InputError: If the clicks cannot be divided so, or a part would be empty.
+    """
+    if rule.kind == "official":
+        return EvaluationSplit.official(data, rule.share)
+    if rule.kind == "days":
+        return EvaluationSplit.by_time(data, rule.days)
+    graph = data.graph
+    if rule.kind == "random":
+        chance, limit = _chance(graph, rule.seed), int(rule.share * (1 << 32))
+        parts = (chance < limit).to(torch.int16) + (chance < 2 * limit)
+        name = f"{rule.share:.2%} of the clicks drawn with seed {rule.seed}"
+        return EvaluationSplit(_with_parts(graph, parts), name)
+    _expect_days(data)
+    if rule.kind == "time":
+        begin, before = _last_days(graph, rule.share)
+        assert graph.days is not None
+        parts = (graph.days >= begin).to(torch.int16) + (graph.days >= before)
+        name = f"days {begin} to {graph.day_range[1]} from those before"
+        return EvaluationSplit(_with_parts(graph, parts), name)
+    return _leave_last_out(graph, rule.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +225,7 @@ class EvaluationSplit:
             days: How many days a part has.
         """
         graph = data.graph
-        if data.parts:
-            raise InputError(
-                f"Expected clicks with days for a split by time; those of {data.name} stand for "
-                f"the parts {', '.join(data.parts)}. Use the official split."
-            )
+        _expect_days(data)
         first, last = graph.day_range
         begin = last - days + 1
         if days < 1 or begin - days <= first:
@@ -147,9 +259,7 @@ class EvaluationSplit:
             return cls(graph, "official train, valid and test")
         if not 0 < hold_out < 1:
             raise InputError(f"Expected a share between 0 and 1 to hold out; found {hold_out}.")
-        place = torch.arange(graph.num_clicks, device=graph.device)
-        chance = (mix(mix(place) + _HELD_OUT) >> 32) & ((1 << 32) - 1)
-        held = chance < int(hold_out * (1 << 32))
+        held = _chance(graph, _HELD_OUT) < int(hold_out * (1 << 32))
         parts = torch.where(graph.days > 0, TEST, torch.where(held, VALID, TRAIN))
         words = f"official train and test, {hold_out:.0%} of train held out to validate"
         return cls(_with_parts(graph, parts.to(torch.int16)), words)
@@ -174,6 +284,78 @@ class EvaluationSplit:
     def facts(self) -> dict[str, Any]:
         """Name and sizes of the split, for a record."""
         return {"split": self.name, "parts": self.counts}
+
+
+def hold_out(train: ClickGraph, *, by_time: bool, share: float = 0.1) -> ClickSplit:
+    """Hold back some training clicks to choose settings by.
+
+    Args:
+        train: The training clicks.
+        by_time: Hold back the last days, if there are days before them. (otherwise a fixed
+            choice, each click with the same chance)
+        share: Least share of the clicks by time, or chance of each.
+    """
+    held = _chance(train, _HELD_OUT) < int(share * (1 << 32))
+    name = f"{share:.0%} of the training clicks"
+    if by_time and train.days is not None:
+        begin, _ = _last_days(train, share)
+        if begin > train.day_range[0]:
+            held, name = train.days >= begin, f"days from {begin} on"
+    parts = _with_parts(train, held.to(torch.int16))
+    split = ClickSplit(parts.until(VALID), parts.on(VALID), name)
+    if not split.train.num_clicks or not split.targets.num_clicks:
+        raise InputError(
+            f"Expected enough training clicks to hold some back; found {train.num_clicks:,}."
+        )
+    return split
+
+
+def _leave_last_out(graph: ClickGraph, seed: int) -> EvaluationSplit:
+    """Clicks of a user on one day come in an order that is drawn."""
+    assert graph.days is not None
+    degree = graph.by_user.degree
+    user = torch.arange(graph.num_users, device=graph.device).repeat_interleave(degree)
+    order = _chance(graph, seed).argsort()
+    for key in (graph.days, user):
+        order = order[key[order].argsort(stable=True)]
+    # Sorted by user, day and chance: the place from a row's end is the same before and after.
+    ends = graph.by_user.rowptr[1:].repeat_interleave(degree)
+    from_end = torch.empty_like(order)
+    from_end[order] = ends - torch.arange(graph.num_clicks, device=graph.device)
+    enough = degree[user] >= 3
+    parts = (enough & (from_end == 1)).to(torch.int16) + (enough & (from_end <= 2))
+    users = int((degree >= 3).sum())
+    name = f"the last click of each of {plural(users, 'user')} with three or more"
+    last = graph.by_user.rowptr[1:][degree >= 3].long() - 1
+    ordered = graph.days[order]
+    if drawn := int((ordered[last] == ordered[last - 1]).sum()):
+        name += f", drawn for {drawn:,} among several on their last day"
+    return EvaluationSplit(_with_parts(graph, parts), name)
+
+
+def _last_days(graph: ClickGraph, share: float) -> tuple[int, int]:
+    """First days of two spans at the end that hold at least a share of the clicks each."""
+    first, last = graph.day_range
+    assert graph.days is not None
+    later = torch.bincount(graph.days.long() - first).flip(0).cumsum(0)
+    least = share * graph.num_clicks
+    test = int((later < least).sum())
+    both = min(int((later < later[test] + least).sum()), last - first)
+    return last - test, last - both
+
+
+def _chance(graph: ClickGraph, seed: int) -> torch.Tensor:
+    """A fixed number from 0 to 2**32 - 1 for each click."""
+    place = torch.arange(graph.num_clicks, device=graph.device)
+    return (mix(mix(place) + seed) >> 32) & ((1 << 32) - 1)
+
+
+def _expect_days(data: ClickData) -> None:
+    if data.parts:
+        raise InputError(
+            f"Expected clicks with days for a split by time; those of {data.name} stand for the "
+            f"parts {', '.join(data.parts)}. Use the official split."
+        )
 
 
 def _with_parts(graph: ClickGraph, parts: torch.Tensor) -> ClickGraph:

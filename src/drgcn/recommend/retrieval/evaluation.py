@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,7 +56,7 @@ class Estimate:
         return {**dict(zip(names, known, strict=True)), "users": self.users}
 
 
-MEASURES = ("recall", "hit_rate", "ndcg")
+MEASURES = ("recall", "hit_rate", "ndcg", "mrr", "precision", "map", "novelty")
 GROUPS = ("all", "warm", "cold")
 
 
@@ -70,6 +71,11 @@ class UserValues:
         hit_rate: Whether any is ``[m]``.
         ndcg: Targets in the list, discounted by ``log2(place + 1)``, over the best that a list of
             this length could reach ``[m]``.
+        mrr: One over the place of the first target in the list, 0 if there is none ``[m]``.
+        precision: Share of the list's ``n`` places that hold a target ``[m]``.
+        map: Mean over the best number of targets that a list could hold of the precision down to
+            each target in it ``[m]``.
+        novelty: Mean of :func:`self_information` over the items of the list ``[m]``.
     """
 
     users: Tensor
@@ -77,17 +83,49 @@ class UserValues:
     recall: Tensor
     hit_rate: Tensor
     ndcg: Tensor
+    mrr: Tensor
+    precision: Tensor
+    map: Tensor
+    novelty: Tensor
 
     @classmethod
-    def of(cls, users: Tensor, lists: Tensor, targets: CSRGraph, train: CSRGraph) -> UserValues:
-        """Values of the lists ``[m, n]`` of some users, best first, -1 where a list ends."""
+    def of(
+        cls,
+        users: Tensor,
+        lists: Tensor,
+        targets: CSRGraph,
+        train: CSRGraph,
+        information: Tensor | None = None,
+    ) -> UserValues:
+        """Values of the lists ``[m, n]`` of some users, best first, -1 where a list ends.
+
+        Args:
+            users: The users ``[m]``.
+            lists: Their lists.
+            targets: What is to be found.
+            train: What the model could see.
+            information: :func:`self_information` of the items, if it is known.
+        """
+        if information is None:
+            information = self_information(train)
+        n, wide = lists.size(1), lists.device
         hits = is_seen(targets, users, lists).double()
         wanted = (targets.rowptr[users + 1] - targets.rowptr[users]).double()
         seen = train.rowptr[users + 1] - train.rowptr[users]
-        gains = discounts(lists.size(1), lists.device)
-        ideal = gains.cumsum(0)[wanted.long().clamp(max=lists.size(1)) - 1]
-        found = hits.sum(dim=1)
-        parts = (users, seen > 0, found / wanted, (found > 0).double(), hits @ gains / ideal)
+        gains = discounts(n, wide)
+        best = wanted.long().clamp(max=n)
+        places = torch.arange(1, n + 1, dtype=torch.float64, device=wide)
+        found, listed = hits.cumsum(dim=1), lists >= 0
+        total = found[:, -1]
+        information = information[lists.clamp(min=0)].masked_fill(~listed, 0).sum(dim=1)
+        parts = (
+            *(users, seen > 0, total / wanted, (total > 0).double()),
+            hits @ gains / gains.cumsum(0)[best - 1],
+            (hits / places).amax(dim=1),  # the first hit has the largest
+            total / n,
+            (hits * found) @ (1 / places) / best,
+            information / listed.sum(dim=1).clamp(min=1),
+        )
         return cls(*(part.cpu() for part in parts))
 
     @classmethod
@@ -132,8 +170,73 @@ def discounts(n: int, device: torch.device | str = "cpu") -> Tensor:
     return 1 / torch.arange(2, n + 2, dtype=torch.float64, device=device).log2()
 
 
-#: Estimates by group of users (all, warm, cold) and measure (recall, hit_rate, ndcg).
+def self_information(train: CSRGraph) -> Tensor:
+    """Bits by which an item would surprise: minus ``log2`` of the share of users who clicked it.
+
+    One click more is counted of every item, so that one without clicks has a value.
+    """
+    counts = torch.bincount(train.col, minlength=train.num_cols).double()
+    return -((counts + 1) / (train.num_rows + 1)).log2()
+
+
+#: Estimates by group of users (all, warm, cold) and measure (:data:`MEASURES`).
 Table = dict[str, dict[str, Estimate]]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredLists:
+    """Lists of one length for all users, and what they are worth.
+
+    Attributes:
+        n: Length of the lists.
+        values: Values user by user.
+        coverage: Share of all items that are in any list.
+    """
+
+    n: int
+    values: UserValues
+    coverage: float
+
+    def to_dict(self, confidence: float = 0.95) -> dict[str, object]:
+        """Plain data, for a record."""
+        return {
+            "n": self.n,
+            "coverage": self.coverage,
+            **_plain(self.values.estimates(confidence)),
+        }
+
+
+def measure_lists(
+    make: Callable[[Tensor], Tensor],
+    train: CSRGraph,
+    targets: CSRGraph,
+    users: Iterable[Tensor],
+    lengths: Sequence[int],
+) -> dict[int, MeasuredLists]:
+    """Measure lists of several lengths, the shorter ones the beginnings of the longest.
+
+    Args:
+        make: Gives the lists ``[m, n]`` of some users, best first, -1 where a list ends; ``n`` is
+            the largest of the lengths.
+        train: What the lists were made from.
+        targets: What is to be found.
+        users: Users that have something to find, in pieces.
+        lengths: Lengths of lists.
+    """
+    information = self_information(train)
+    parts: dict[int, list[UserValues]] = {n: [] for n in lengths}
+    listed = information.new_zeros(len(parts), train.num_cols + 1, dtype=torch.bool)
+    for some in users:
+        lists = make(some.to(train.col.device))
+        for row, (n, values) in enumerate(parts.items()):
+            head = lists[:, :n]
+            values.append(UserValues.of(some.to(head.device), head, targets, train, information))
+            listed[row, head.flatten()] = True  # the end of a list, -1, is the last place
+    shares = listed[:, :-1].double().mean(dim=1).tolist()
+    return {
+        n: MeasuredLists(n, UserValues.joined(values), share)
+        for (n, values), share in zip(parts.items(), shares, strict=True)
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +255,7 @@ class RankingReport:
         model: The model's measures.
         popularity: Those of the most clicked items; empty if not asked for.
         chance: Those that random lists have on average; likewise.
+        coverage: Share of all items that are in any list, of the model and of the most clicked.
         widened: Queries for which the search had to look into more blocks.
         scanned: Queries for which it had to score all items.
         values: The model's values, user by user; not part of :meth:`to_dict`.
@@ -166,6 +270,7 @@ class RankingReport:
     model: Table
     popularity: Table
     chance: Table
+    coverage: dict[str, float]
     widened: int
     scanned: int
     values: UserValues
@@ -191,6 +296,7 @@ class RankingReport:
                 group: {name: value.to_dict()["mean"] for name, value in row.items()}
                 for group, row in self.chance.items()
             },
+            "coverage": dict(self.coverage),
             "search": {"widened": self.widened, "scanned": self.scanned},
         }
 
@@ -236,7 +342,12 @@ def popular_items(train: CSRGraph, users: Tensor, n: int, *, exclude_seen: bool)
 
 
 def random_values(
-    values: UserValues, n: int, candidates: Tensor, wanted: Tensor, findable: Tensor
+    values: UserValues,
+    n: int,
+    candidates: Tensor,
+    wanted: Tensor,
+    findable: Tensor,
+    information: Tensor,
 ) -> UserValues:
     """The expected values of lists of ``n`` different items, each as likely as any other.
 
@@ -246,6 +357,7 @@ def random_values(
         candidates: Items that may be in a user's list ``[m]``.
         wanted: A user's targets ``[m]``.
         findable: Those of them that may be in the list ``[m]``.
+        information: Mean self-information of the candidates ``[m]``.
     """
     candidates, wanted, findable = candidates.double(), wanted.double(), findable.double()
     length = candidates.clamp(max=n)
@@ -253,9 +365,37 @@ def random_values(
     rest = candidates - findable  # a list without a hit is drawn from these
     log_miss = _log_choose(rest, length) - _log_choose(candidates, length)
     miss = torch.where(rest >= length, log_miss.exp(), 0.0)
-    worth = torch.cat([torch.zeros(1, dtype=torch.float64), discounts(n).cumsum(0)])
+    worth, harmonic = (
+        torch.cat([torch.zeros(1, dtype=torch.float64), gains.cumsum(0)])
+        for gains in (discounts(n), 1 / torch.arange(1, n + 1, dtype=torch.float64))
+    )
     ndcg = share * worth[length.long()] / worth[wanted.long().clamp(max=n)]
-    return UserValues(values.users, values.warm, share * length / wanted, 1 - miss, ndcg)
+    # A hit at place k counts itself, and each of the k - 1 places above it that is one too.
+    single = harmonic[length.long()]
+    pairs = (findable - 1) / (candidates - 1).clamp(min=1) * (length - single)
+    return UserValues(
+        values.users,
+        values.warm,
+        share * length / wanted,
+        1 - miss,
+        ndcg,
+        _random_mrr(candidates, findable, n),
+        share * length / n,
+        share * (single + pairs) / wanted.clamp(max=n),
+        torch.where(length > 0, information, 0.0),
+    )
+
+
+def _random_mrr(candidates: Tensor, findable: Tensor, n: int) -> Tensor:
+    total, missed = torch.zeros_like(candidates), torch.ones_like(candidates)
+    for place in range(n):
+        hit = (findable / (candidates - place).clamp(min=1)).clamp(max=1)
+        hit = torch.where(candidates > place, hit, 0.0)
+        total += missed * hit / (place + 1)
+        missed *= 1 - hit
+        if float(missed.max()) < 1e-12:
+            break
+    return total
 
 
 def _log_choose(total: Tensor, chosen: Tensor) -> Tensor:
@@ -268,10 +408,17 @@ _LIST_PLACES = 2**26  # of all lists held at a time
 
 
 def evaluate(
+    user_vectors: Tensor, item_vectors: Tensor, split: ClickSplit, n: int = 50, **options: Any
+) -> RankingReport:
+    """Measure lists of one length; the options are those of :func:`evaluate_lengths`."""
+    return evaluate_lengths(user_vectors, item_vectors, split, (n,), **options)[n]
+
+
+def evaluate_lengths(
     user_vectors: Tensor,
     item_vectors: Tensor,
     split: ClickSplit,
-    n: int = 50,
+    lengths: Sequence[int],
     *,
     exclude_seen: bool = False,
     metric: str = "ip",
@@ -280,8 +427,8 @@ def evaluate(
     confidence: float = 0.95,
     baselines: bool = True,
     tiling: Tiling | None = None,
-) -> RankingReport:
-    """Ranks all items for every user with a target, and measures the lists of length ``n``.
+) -> dict[int, RankingReport]:
+    """Ranks all items for every user with a target, and measures lists of several lengths.
 
     The work is done where the item vectors are. Users are brought there a chunk at a time, so
     their vectors may stay on the CPU.
@@ -290,7 +437,8 @@ def evaluate(
         user_vectors: ``[users, d]``.
         item_vectors: ``[items, d]``.
         split: What the model could see, and what it is to find.
-        n: Length of a list; all items if there are fewer.
+        lengths: Lengths of lists, the keys of what is returned; where there are fewer items, a
+            list has all of them.
         exclude_seen: Leaves out what a user has clicked in training.
         metric: ``"ip"`` or ``"l2"``.
         users: Evaluates these users alone; those without a target are passed over.
@@ -299,53 +447,81 @@ def evaluate(
         baselines: Also measures popular and random lists; they are the same for every model.
         tiling: Layout of the search's first stage.
     """
-    train, targets = split.train.by_user, split.targets.by_user
-    _check(user_vectors, item_vectors, split)
+    _check(user_vectors, item_vectors, split, lengths)
     device = item_vectors.device
-    train, targets = train.to(device), targets.to(device)
-    users = torch.arange(targets.num_rows) if users is None else users.cpu()
-    users = users[(targets.degree > 0).cpu()[users]]
+    train, targets = split.train.by_user.to(device), split.targets.by_user.to(device)
+    users = users_to_evaluate(split, users)
+    blocks = ItemBlocks.of(item_vectors, metric, tiling)
+    known = {n: min(n, blocks.num_items) for n in lengths}
+    longest = max(known.values())
+    pieces = users.split(min(chunk, max(1, _LIST_PLACES // longest)))
+    widened = scanned = 0
+
+    def search(some: Tensor) -> Tensor:
+        nonlocal widened, scanned
+        vectors = user_vectors[some.to(user_vectors.device)].to(device)
+        seen = train if exclude_seen else None
+        top = exact_top(vectors, blocks, longest, exclude=seen, exclude_rows=some)
+        widened, scanned = widened + top.widened, scanned + top.scanned
+        return top.items
+
+    def popular(some: Tensor) -> Tensor:
+        return popular_items(train, some, longest, exclude_seen=exclude_seen)
+
+    model = measure_lists(search, train, targets, pieces, [*known.values()])
+    common: dict[int, MeasuredLists] = {}
+    if baselines:
+        common = measure_lists(popular, train, targets, pieces, [*known.values()])
+    counted = [_targets(some.to(device), targets, train) for some in pieces]
+    wanted, repeated = (torch.cat(parts).cpu() for parts in zip(*counted, strict=True))
+    findable = wanted - repeated if exclude_seen else wanted
+    reports = {}
+    for asked, n in known.items():
+        values, most = model[n].values, common.get(n)
+        popularity = {"popularity": most.coverage} if most else {}
+        chance = None
+        if baselines:
+            candidates, information = _candidates(users, train, exclude_seen)
+            chance = random_values(values, n, candidates, wanted, findable, information)
+        reports[asked] = RankingReport(
+            n=n,
+            metric=metric,
+            exclude_seen=exclude_seen,
+            num_items=blocks.num_items,
+            seen_targets=int(repeated.sum()),
+            model=values.estimates(confidence),
+            popularity=most.values.estimates(confidence) if most else {},
+            chance=chance.estimates(confidence) if chance else {},
+            coverage={"model": model[n].coverage, **popularity},
+            widened=widened,
+            scanned=scanned,
+            values=values,
+            popularity_values=most.values if most else None,
+        )
+    return reports
+
+
+def users_to_evaluate(split: ClickSplit, users: Tensor | None = None) -> Tensor:
+    """The users, all or of these, that have something to find; on the CPU."""
+    users = torch.arange(split.targets.num_users) if users is None else users.cpu()
+    users = users[(split.targets.by_user.degree > 0).cpu()[users]]
     if not users.numel():
         raise InputError("Expected users with something to find; found none in this split.")
-    blocks = ItemBlocks.of(item_vectors, metric, tiling)
-    n = min(n, blocks.num_items)
-    chunk = min(chunk, max(1, _LIST_PLACES // max(n, 1)))
-    model: list[UserValues] = []
-    popular: list[UserValues] = []
-    chance: list[UserValues] = []
-    widened = scanned = seen_targets = 0
-    for some in users.split(chunk):
-        vectors, some = user_vectors[some.to(user_vectors.device)].to(device), some.to(device)
-        seen = train if exclude_seen else None
-        top = exact_top(vectors, blocks, n, exclude=seen, exclude_rows=some)
-        widened, scanned = widened + top.widened, scanned + top.scanned
-        model.append(UserValues.of(some, top.items, targets, train))
-        wanted, repeated = _targets(some, targets, train)
-        seen_targets += int(repeated.sum())
-        if not baselines:
-            continue
-        lists = popular_items(train, some, n, exclude_seen=exclude_seen)
-        popular.append(UserValues.of(some, lists, targets, train))
-        left_out = train.degree.long()[some] if exclude_seen else torch.zeros_like(wanted)
-        findable = wanted - repeated if exclude_seen else wanted
-        facts = (part.cpu() for part in (blocks.num_items - left_out, wanted, findable))
-        chance.append(random_values(model[-1], n, *facts))
-    values = UserValues.joined(model)
-    popularity = UserValues.joined(popular) if popular else None
-    return RankingReport(
-        n=n,
-        metric=metric,
-        exclude_seen=exclude_seen,
-        num_items=blocks.num_items,
-        seen_targets=seen_targets,
-        model=values.estimates(confidence),
-        popularity=popularity.estimates(confidence) if popularity else {},
-        chance=UserValues.joined(chance).estimates(confidence) if chance else {},
-        widened=widened,
-        scanned=scanned,
-        values=values,
-        popularity_values=popularity,
-    )
+    return users
+
+
+def _candidates(users: Tensor, train: CSRGraph, exclude_seen: bool) -> tuple[Tensor, Tensor]:
+    """Items that may be in each user's list, and their mean self-information; on the CPU."""
+    information = self_information(train)
+    count = torch.full((users.numel(),), train.num_cols)
+    total = information.sum().cpu().expand(users.numel())
+    if exclude_seen:
+        rows = users.to(train.col.device)
+        before = torch.cat([information.new_zeros(1), information[train.col.long()].cumsum(0)])
+        start, end = train.rowptr[rows].long(), train.rowptr[rows + 1].long()
+        count = count - (end - start).cpu()
+        total = total - (before[end] - before[start]).cpu()
+    return count, total / count.clamp(min=1)
 
 
 def _targets(users: Tensor, targets: CSRGraph, train: CSRGraph) -> tuple[Tensor, Tensor]:
@@ -360,7 +536,11 @@ def _targets(users: Tensor, targets: CSRGraph, train: CSRGraph) -> tuple[Tensor,
     return wanted, torch.bincount(owner[again], minlength=users.numel())
 
 
-def _check(user_vectors: Tensor, item_vectors: Tensor, split: ClickSplit) -> None:
+def _check(
+    user_vectors: Tensor, item_vectors: Tensor, split: ClickSplit, lengths: Sequence[int]
+) -> None:
+    if not lengths or min(lengths) < 1:
+        raise InputError(f"Expected lists of at least one item; found lengths {[*lengths]}.")
     found = (user_vectors.size(0), item_vectors.size(0))
     expected = (split.train.num_users, split.train.num_items)
     if found != expected or user_vectors.size(-1) != item_vectors.size(-1):

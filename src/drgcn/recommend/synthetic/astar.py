@@ -18,8 +18,7 @@ from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph, transposed
 from drgcn.recommend.synthetic.attributes import item_attributes, user_attributes
-from drgcn.recommend.synthetic.clicks import ClickDrawing, TopicMap
-from drgcn.recommend.synthetic.parameters import AstarParameters, AstarSizes
+from drgcn.recommend.synthetic.clicks import AstarParameters, AstarSizes, ClickDrawing, TopicMap
 from drgcn.recommend.synthetic.random import (
     Stream,
     below,

@@ -13,8 +13,12 @@ import torch
 from torch import Tensor
 
 from drgcn.recommend.clicks.attributes import AttributeTable
-from drgcn.recommend.synthetic.clicks import TopicMap, draw_tastes
-from drgcn.recommend.synthetic.parameters import AstarParameters, AstarSizes
+from drgcn.recommend.synthetic.clicks import (
+    AstarParameters,
+    AstarSizes,
+    TopicMap,
+    draw_tastes,
+)
 from drgcn.recommend.synthetic.random import (
     Stream,
     chunk_bounds,
