@@ -11,7 +11,7 @@ import torch
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.model import embed_all, load_run
 from drgcn.recommend.retrieval import exact_top
-from drgcn.recommend.serving import ExportFolder
+from drgcn.recommend.serving import ExportFolder, ItemRules, Recommender, Visitors
 
 from ..recommend.serving.conftest import shop_data
 from .recommend_chain import TRAINING, done, recommend, refused
@@ -147,7 +147,7 @@ def test_all_users_and_other_forms(chain, tmp_path):
     number = said["generate"]["users"]
     assert (found["users"], found["rows"], found["unknown"]) == (number, 3 * number, 0)
     table = pyarrow.csv.read_csv(out)
-    assert table.column_names == ["user", "rank", "item", "score"]
+    assert table.column_names == ["user", "rank", "item", "score", "fallback"]
     assert table.num_rows == 3 * number
     assert [path.name for path in out.parent.iterdir()] == ["recs.csv"]
     shown = done("query", folder / "export", "--user", 7, "--user", 9, "--n", 2).splitlines()
@@ -170,7 +170,7 @@ def test_queries_that_are_refused(chain, tmp_path):
     out = tmp_path / "recs.parquet"
     said = done(*words, "--column", "who", "--skip-unknown", "--n", 4, "--out", out)
     assert "1 lists, 4 rows; 2 unknown ids left out" in said
-    assert "one of --users, --user and --all-users" in refused("query", export)
+    assert "one of --users, --user, --all-users" in refused("query", export)
     assert "Expected --out" in refused("query", export, "--all-users")
     assert "end in .parquet or .csv" in refused(
         "query", export, "--user", 7, "--out", tmp_path / "recs.txt"
@@ -217,3 +217,58 @@ def test_without_faiss_there_is_a_clear_line_and_a_way(chain, tmp_path, monkeypa
     )
     done("export", folder / "run", "--out", tmp_path / "e", "--index", "none")
     assert recommend("query", tmp_path / "e", "--user", 7, "--n", 3)[0] == 0
+
+
+def rows_of(*words):
+    return json.loads(done("query", *words, "--json"))["rows"]
+
+
+def test_visitors_rules_and_reasons(chain, tmp_path):
+    folder, _ = chain
+    export = folder / "export"
+    found = ExportFolder(export)
+    searcher = Recommender(found)
+    visitor = Visitors([torch.tensor([3, 14, 15])], [{"interest": "2", "number_0": 0.5}])
+    words = (export, "--clicked", "3,14", "--clicked", 15, "--n", 4, "--exclude-seen")
+    words = (*words, "--attribute", "interest=2", "--attribute", "number_0=0.5")
+    rules = {"deny": [9, 10], "categories": {"style": ["1", "2", "3"]}}
+    among, _ = ItemRules(**rules).rows(found)
+    top = searcher.for_visitors(visitor, 4, exclude_seen=True, among=among)
+    styles = [f"--category=style={number}" for number in (1, 2, 3)]
+    rows = rows_of(*words, "--deny", "9,10", *styles)
+    assert [row["item"] for row in rows] == top.items[0].tolist()
+    assert {(row["user"], row["fallback"]) for row in rows} == {(None, False)}
+    allowed = {row["item"] for row in rows_of(*words, "--allow", "5,6,7")}
+    assert allowed == {5, 6, 7}
+    done("query", *words, "--out", tmp_path / "visitor.csv")
+    shown = done("query", export, "--similar", 5, "--n", 2).splitlines()
+    assert shown[0].split("\t") == ["item", "rank", "similar", "score"]
+    like = searcher.similar(torch.tensor([5]), 2).items[0].tolist()
+    assert [int(line.split("\t")[2]) for line in shown[1:]] == like
+    for who, user in (
+        (("--user", 7), 7),
+        (("--clicked", "3,14,15"), Visitors([torch.tensor([3, 14, 15])])),
+    ):
+        expected = searcher.why(20, user)
+        answer = json.loads(done("query", export, *who, "--why", 20, "--json"))
+        assert answer["score"] == pytest.approx(expected.score)
+        assert [row["item"] for row in answer["clicked"]] == expected.clicked.tolist()
+        lines = done("query", export, *who, "--why", 20).splitlines()
+        numbers = [float(line.split("\t")[1]) for line in lines[1:]]
+        assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=1e-5)
+
+
+def test_visitors_that_are_refused(chain):
+    folder, _ = chain
+    export = folder / "export"
+    for words, given in (
+        ("one of --users", ("--clicked", 3, "--user", 7)),
+        ("ids of items that the export knows; found 1 others: 'x'", ("--clicked", "3,x")),
+        ("as name=value; found 'style'", ("--user", 7, "--category", "style")),
+        ("Expected a number for 'number_0'; found 'tall'", ("--attribute", "number_0=tall")),
+        ("Expected one value of 'style'", ("--attribute", "style=1", "--attribute", "style=2")),
+        ("with what a visitor clicked", ("--similar", 5, "--exclude-seen")),
+        ("Expected one --user", ("--all-users", "--why", 5)),
+        ("--why without", ("--user", 7, "--why", 5, "--deny", 3)),
+    ):
+        assert words in refused("query", export, *given)

@@ -83,8 +83,17 @@ def test_cold_users_by_attributes(client, exported):
 
 
 REFUSED = (
-    ({}, "either users, by id, or attributes"),
-    ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or attributes"),
+    ({}, "either users, by id, or visitors"),
+    ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or visitors"),
+    ({"users": ["u07"], "clicked": [[7]]}, "either users, by id, or visitors"),
+    ({"clicked": [[7]] * 2, "attributes": [{}]}, "of as many visitors; found 1 and 2"),
+    ({"clicked": [[7], [8]]}, "ids of items that the export knows; found 1 others: 8"),
+    ({"clicked": [7]}, "clicked.0"),
+    ({"clicked": []}, "Expected 1 to 4 users in a request; found 0"),
+    ({"users": ["u07"], "deny": ["x"]}, "ids of items that the export knows"),
+    ({"users": ["u07"], "allow": ["x"]}, "ids of items that the export knows"),
+    ({"users": ["u07"], "categories": {"x": ["1"]}}, "among kind, place; found 'x'"),
+    ({"users": ["u07"], "categories": {"kind": "1"}}, "categories.kind"),
     ({"users": []}, "Expected 1 to 4 users in a request; found 0"),
     ({"users": ["u01"] * 5}, "Expected 1 to 4 users in a request; found 5"),
     ({"attributes": [{}] * 5}, "Expected 1 to 4 users"),

@@ -1,4 +1,4 @@
-"""FastAPI application of an export: POST /recommend, GET /healthz, GET /metrics."""
+"""FastAPI application of an export: lists, similar items, why, health and metrics."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ import torch
 from fastapi import Body, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
-from drgcn.recommend.retrieval.ranking import TopItems
-from drgcn.recommend.serving.export_folder import ExportFolder
-from drgcn.recommend.serving.ids import known_rows
+from drgcn.recommend.serving.export_folder import COUNTS, ITEM_ATTRIBUTES, ExportFolder
 from drgcn.recommend.serving.recommender import Recommender
+from drgcn.recommend.serving.requests import (
+    RecommendRequest,
+    RecommendResponse,
+    SimilarRequest,
+    SimilarResponse,
+    WhyRequest,
+    WhyResponse,
+)
 from drgcn.recommend.serving.server import HttpLimits
 
-Id = StrictInt | StrictStr
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-_USUAL = 50  # items in a list, if a request does not say
-_LISTS = "/recommend"
+_LISTS = ("/recommend", "/similar", "/why")
 _WORKING = 4  # requests whose lists are made at once; others wait
 _PATIENCE = 10.0  # seconds that they wait
 _TOLD = 1.0  # seconds that a connection has to be told that it is one too many
@@ -42,40 +46,6 @@ _BUSY_ANSWER = (
     f"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
     f"content-type: text/plain\r\ncontent-length: {len(_BUSY)}\r\n\r\n{_BUSY}"
 ).encode()
-
-
-class RecommendRequest(BaseModel):
-    """Users by id, or by attributes alone."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    users: list[Id] | None = Field(None, description="Ids of users, as in the data.")
-    attributes: list[dict[str, Any]] | None = Field(
-        None,
-        description="Users that are not in the data, by their attributes. One that is not named, "
-        "or null, is missing.",
-    )
-    n: StrictInt | None = Field(
-        None, description="Length of a list. (default: 50, or the limit if that is less)"
-    )
-    exclude_seen: StrictBool = Field(False, description="Leave out what a user has clicked.")
-    exact: StrictBool = Field(False, description="Score all items, without the index.")
-    skip_unknown: StrictBool = Field(False, description="Leave out unknown ids, and count them.")
-
-
-class ItemList(BaseModel):
-    """The list of one user, best first."""
-
-    user: Id | None = Field(description="The id; null for a user by attributes.")
-    items: list[Id]
-    scores: list[float]
-
-
-class RecommendResponse(BaseModel):
-    """Lists in the order of the request."""
-
-    recommendations: list[ItemList]
-    unknown: int = Field(description="Ids that were left out.")
 
 
 class Health(BaseModel):
@@ -176,10 +146,10 @@ class MeteredApp:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if scope["path"] != _LISTS:
+        if scope["path"] not in _LISTS:
             await self._pass_on(scope, receive, send)
         elif self.running >= self.limits.requests:
-            self.meter.count(_LISTS, 503, 0.0)
+            self.meter.count(scope["path"], 503, 0.0)
             await _send_refusal(send, 503, _BUSY, (b"retry-after", b"1"))
         else:
             self.running += 1
@@ -293,7 +263,7 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     recommender = Recommender(export)
     _read_all(export, recommender)
     app = FastAPI(title="drgcn recommend", version=version("drgcn"))
-    meter = RequestMeter((_LISTS, "/healthz", "/metrics"))
+    meter = RequestMeter((*_LISTS, "/healthz", "/metrics"))
     app.add_middleware(MeteredApp, meter=meter, limits=limits)
     working = threading.BoundedSemaphore(_WORKING)
 
@@ -305,33 +275,32 @@ def build_app(export: ExportFolder, limits: HttpLimits | None = None) -> FastAPI
     async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
         return _refusal(_sentence(error))
 
-    @app.post(_LISTS, response_model=RecommendResponse)
-    def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
-        """The best items of each user. Scores are inner products: higher is better."""
-        n = _checked_n(asked, limits)
+    def answer(asked: RecommendRequest | SimilarRequest | WhyRequest) -> Response:
         if not working.acquire(timeout=_PATIENCE):
             raise HTTPException(503, _BUSY, {"retry-after": "1"})
         try:
-            found = answer(asked, n)
-            meter.count_lists(len(found.recommendations))
+            found = asked.answer(recommender, limits)
+            meter.count_lists(found.num_lists)
             # Written here, and not by FastAPI: of those that wait only the text is held.
             return Response(found.model_dump_json(), media_type="application/json")
         finally:
             working.release()
 
-    def answer(asked: RecommendRequest, n: int) -> RecommendResponse:
-        if asked.users is not None:
-            rows, unknown = known_rows(export.user_lookup, asked.users, asked.skip_unknown)
-            top = recommender.for_users(
-                rows, n, exclude_seen=asked.exclude_seen, exact=asked.exact
-            )
-            owners = export.user_lookup.ids(rows.numpy()).to_pylist()
-        else:
-            assert asked.attributes is not None
-            vectors, unknown = export.cold_users.vectors(asked.attributes), 0
-            top = recommender.for_vectors(vectors, n, exact=asked.exact)
-            owners = [None] * len(vectors)
-        return RecommendResponse(recommendations=_lists(export, owners, top), unknown=unknown)
+    @app.post("/recommend", response_model=RecommendResponse)
+    def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
+        """The best items of each user or visitor, in scores that are inner products: higher is
+        better. Who is not known gets the most clicked items, and the list says so."""
+        return answer(asked)
+
+    @app.post("/similar", response_model=SimilarResponse)
+    def similar(asked: Annotated[SimilarRequest, Body()]) -> Response:
+        """The items whose vectors point the same way as those of the items asked for."""
+        return answer(asked)
+
+    @app.post("/why", response_model=WhyResponse)
+    def why(asked: Annotated[WhyRequest, Body()]) -> Response:
+        """The items that a user has clicked which speak for an item."""
+        return answer(asked)
 
     @app.get("/healthz")
     async def healthz() -> Health:
@@ -364,32 +333,13 @@ def _read_all(export: ExportFolder, recommender: Recommender) -> None:
         _ = export.seen
     if export.manifest.cold_users:
         _ = export.cold_users
-
-
-def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
-    """The length of the lists, if the request is within limits."""
-    if (asked.users is None) == (asked.attributes is None):
-        raise InputError("Expected either users, by id, or attributes; found both or neither.")
-    number = len(asked.users or asked.attributes or ())
-    if not 1 <= number <= limits.batch:
-        raise InputError(f"Expected 1 to {limits.batch} users in a request; found {number}.")
-    n = min(_USUAL, limits.n) if asked.n is None else asked.n
-    if not 1 <= n <= limits.n:
-        raise InputError(f"Expected n from 1 to {limits.n}; found {n}.")
-    if asked.attributes is not None and asked.exclude_seen:
-        raise InputError(
-            "Expected exclude_seen with users by id; users by attributes have seen nothing."
-        )
-    return n
-
-
-def _lists(export: ExportFolder, owners: list[int | str | None], top: TopItems) -> list[ItemList]:
-    lists = []
-    for owner, items, scores in zip(owners, top.items, top.scores, strict=True):
-        real = items >= 0
-        ids = export.item_lookup.ids(items[real].numpy()).to_pylist()
-        lists.append(ItemList(user=owner, items=ids, scores=scores[real].tolist()))
-    return lists
+    if export.manifest.fold_in:
+        _ = export.fold_in
+    if export.manifest.listed(ITEM_ATTRIBUTES):
+        _ = export.item_categories
+    recommender.similar(export.known_items.nonzero()[:1, 0], 1)
+    if export.manifest.seen or export.manifest.listed(COUNTS):
+        recommender.popular(1, 1)
 
 
 def _refusal(sentence: str) -> JSONResponse:
