@@ -1,6 +1,8 @@
 """``drgcn recommend`` from generate to query, and what evaluate and export refuse."""
 
 import json
+import re
+import shlex
 
 import pyarrow as pa
 import pyarrow.csv
@@ -219,56 +221,71 @@ def test_without_faiss_there_is_a_clear_line_and_a_way(chain, tmp_path, monkeypa
     assert recommend("query", tmp_path / "e", "--user", 7, "--n", 3)[0] == 0
 
 
-def rows_of(*words):
-    return json.loads(done("query", *words, "--json"))["rows"]
+def page_commands(root):
+    """The commands of the section about visitors of docs/recommend.md."""
+    page = (root / "docs" / "recommend.md").read_text("utf-8")
+    section = page.partition("## Answers for new visitors\n")[2].partition("\n## ")[0]
+    return [shlex.split(text) for text in re.findall(r"```sh\n(.*?)\n```", section, re.DOTALL)]
 
 
-def test_visitors_rules_and_reasons(chain, tmp_path):
+def test_the_page_about_visitors(chain, request):
+    """Its queries and requests are answered as the library answers them."""
     folder, _ = chain
-    export = folder / "export"
-    found = ExportFolder(export)
-    searcher = Recommender(found)
-    visitor = Visitors([torch.tensor([3, 14, 15])], [{"interest": "2", "number_0": 0.5}])
-    words = (export, "--clicked", "3,14", "--clicked", 15, "--n", 4, "--exclude-seen")
-    words = (*words, "--attribute", "interest=2", "--attribute", "number_0=0.5")
-    rules = {"deny": [9, 10], "categories": {"style": ["1", "2", "3"]}}
-    among, _ = ItemRules(**rules).rows(found)
-    top = searcher.for_visitors(visitor, 4, exclude_seen=True, among=among)
-    styles = [f"--category=style={number}" for number in (1, 2, 3)]
-    rows = rows_of(*words, "--deny", "9,10", *styles)
-    assert [row["item"] for row in rows] == top.items[0].tolist()
+    found = ExportFolder(folder / "export")
+    searcher, visitor = Recommender(found), Visitors([torch.tensor([3, 14, 15])])
+    styles = {"style": ["1", "2"]}
+    among, _ = ItemRules(deny=[9, 10], categories=styles).rows(found)
+    both = Visitors(visitor.clicked, [{"interest": "2", "number_0": 0.3}])
+    expected = (
+        searcher.for_visitors(visitor, 5, exclude_seen=True),
+        searcher.for_visitors(both, 5),
+        searcher.for_visitors(visitor, 5, among=among),
+        searcher.similar(torch.tensor([14]), 5),
+    )
+    commands = page_commands(request.config.rootpath)
+    queries = [
+        words[4:] for words in commands if words[:4] == ["drgcn", "recommend", "query", "export"]
+    ]
+    shown = [done("query", folder / "export", *words).splitlines() for words in queries]
+    for lines, top in zip(shown, expected, strict=False):
+        assert [int(line.split("\t")[2]) for line in lines[1:]] == top.items[0].tolist()
+    why = searcher.why(20, visitor)
+    names, parts = zip(*(line.split("\t") for line in shown[4][1:]), strict=True)
+    assert names == (*map(str, why.clicked.tolist()), "(the user)", "(score)")
+    assert sum(map(float, parts[:-1])) == pytest.approx(float(parts[-1]), abs=1e-5)
+    assert len(queries) == 5
+    asked = [(words[2].partition("/")[2], words[-1]) for words in commands if words[0] == "curl"]
+    assert [path for path, _ in asked] == ["recommend", "similar", "why"]
+    pytest.importorskip("fastapi")
+    from drgcn.recommend.serving import requests
+    from drgcn.recommend.serving.server import HttpLimits
+
+    kinds = (requests.RecommendRequest, requests.SimilarRequest, requests.WhyRequest)
+    lists, similar, reason = (
+        kind.model_validate_json(body).answer(searcher, HttpLimits())
+        for kind, (_, body) in zip(kinds, asked, strict=True)
+    )
+    assert [one.fallback for one in lists.recommendations] == [False, True]
+    assert similar.similar[0].items == expected[3].items[0, :3].tolist()
+    assert [one.item for one in reason.clicked] == why.clicked.tolist()
+
+
+def test_other_queries_of_visitors(chain):
+    folder, _ = chain
+    words = ("query", folder / "export", "--clicked", "3,14", "--clicked", 15, "--json")
+    rows = json.loads(done(*words, "--allow", "5,6,7", "--n", 4))["rows"]
+    assert {row["item"] for row in rows} == {5, 6, 7}
     assert {(row["user"], row["fallback"]) for row in rows} == {(None, False)}
-    allowed = {row["item"] for row in rows_of(*words, "--allow", "5,6,7")}
-    assert allowed == {5, 6, 7}
-    done("query", *words, "--out", tmp_path / "visitor.csv")
-    shown = done("query", export, "--similar", 5, "--n", 2).splitlines()
-    assert shown[0].split("\t") == ["item", "rank", "similar", "score"]
-    like = searcher.similar(torch.tensor([5]), 2).items[0].tolist()
-    assert [int(line.split("\t")[2]) for line in shown[1:]] == like
-    for who, user in (
-        (("--user", 7), 7),
-        (("--clicked", "3,14,15"), Visitors([torch.tensor([3, 14, 15])])),
-    ):
-        expected = searcher.why(20, user)
-        answer = json.loads(done("query", export, *who, "--why", 20, "--json"))
-        assert answer["score"] == pytest.approx(expected.score)
-        assert [row["item"] for row in answer["clicked"]] == expected.clicked.tolist()
-        lines = done("query", export, *who, "--why", 20).splitlines()
-        numbers = [float(line.split("\t")[1]) for line in lines[1:]]
-        assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=1e-5)
-
-
-def test_visitors_that_are_refused(chain):
-    folder, _ = chain
-    export = folder / "export"
-    for words, given in (
+    answer = json.loads(done("query", folder / "export", "--user", 7, "--why", 20, "--json"))
+    why = Recommender(ExportFolder(folder / "export")).why(20, 7)
+    assert [row["item"] for row in answer["clicked"]] == why.clicked.tolist()
+    assert (answer["item"], answer["score"]) == (20, pytest.approx(why.score))
+    for sentence, given in (
         ("one of --users", ("--clicked", 3, "--user", 7)),
-        ("ids of items that the export knows; found 1 others: 'x'", ("--clicked", "3,x")),
+        ("found 1 others: 'x'", ("--clicked", "3,x")),
         ("as name=value; found 'style'", ("--user", 7, "--category", "style")),
         ("Expected a number for 'number_0'; found 'tall'", ("--attribute", "number_0=tall")),
-        ("Expected one value of 'style'", ("--attribute", "style=1", "--attribute", "style=2")),
         ("with what a visitor clicked", ("--similar", 5, "--exclude-seen")),
         ("Expected one --user", ("--all-users", "--why", 5)),
-        ("--why without", ("--user", 7, "--why", 5, "--deny", 3)),
     ):
-        assert words in refused("query", export, *given)
+        assert sentence in refused("query", folder / "export", *given)
