@@ -104,20 +104,19 @@ def _has_category(export: ExportFolder, name: str, values: Sequence[int | str]) 
     known = table.category_values[column]
     codes = pc.index_in(as_texts(values, "categories").cast(known.type), value_set=known)
     if codes.null_count or not len(codes):
-        wrong = [
-            str(value) for value, code in zip(values, codes, strict=True) if not code.is_valid
-        ]
-        shown = ", ".join(known.slice(0, _NAMED).to_pylist())
+        pairs = zip(values, codes, strict=True)
+        wrong = [value for value, code in pairs if not code.is_valid]
         raise InputError(
-            f"Expected values of {name!r} that items have ({shown}{_more(known)}); found "
-            f"{', '.join(wrong) or 'none'}."
+            f"Expected values of {name!r} that items have ({_named(known.to_pylist())}); found "
+            f"{_named(wrong) or 'none'}."
         )
     wanted = torch.tensor(codes.to_pylist(), dtype=torch.int32)
     return torch.isin(table.categories[:, column], wanted)
 
 
-def _more(values: Any) -> str:
-    return f" and {len(values) - _NAMED:,} more" if len(values) > _NAMED else ""
+def _named(values: Sequence[Any]) -> str:
+    more = f" and {len(values) - _NAMED:,} more" if len(values) > _NAMED else ""
+    return ", ".join(map(repr, values[:_NAMED])) + more
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from drgcn.recommend.serving.server import HttpLimits
 
 Id = StrictInt | StrictStr
 _USUAL = 50  # items in a list, if a request does not say
+_MOST_ITEMS = 10_000  # ids of items in a request: to find a text takes some microseconds
 
 
 class ItemList(BaseModel):
@@ -101,6 +103,7 @@ class ListRequest(BaseModel):
 
     def checked_n(self, number: int, limits: HttpLimits) -> int:
         """The length of the lists, if that and their number are within limits."""
+        _check_items(self.allow or (), self.deny)
         if not 1 <= number <= limits.batch:
             raise InputError(f"Expected 1 to {limits.batch} users in a request; found {number}.")
         n = min(_USUAL, limits.n) if self.n is None else self.n
@@ -227,8 +230,17 @@ def _visitors(
     """Visitors whose clicked items are given by id, and how many ids were left out."""
     if clicked is None:
         return Visitors(None, attributes), 0
+    _check_items(*clicked)
     every = [known_rows(export.item_lookup, ids, skip_unknown, what="items") for ids in clicked]
     return Visitors([rows for rows, _ in every], attributes), sum(more for _, more in every)
+
+
+def _check_items(*lists: Sequence[Id]) -> None:
+    number = sum(map(len, lists))
+    if number > _MOST_ITEMS:
+        raise InputError(
+            f"Expected at most {_MOST_ITEMS:,} ids of items in a request; found {number:,}."
+        )
 
 
 def _lists(export: ExportFolder, top: TopItems) -> list[tuple[list[Any], list[float]]]:
