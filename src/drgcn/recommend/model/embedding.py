@@ -342,11 +342,13 @@ def embed_with_fold_in(
 ) -> tuple[Tensor, Tensor, FoldIn | None]:
     """Embeddings as :func:`embed_all` gives them, and the rule for users to come.
 
-    A LightGCN without layers has no such rule: its users are embeddings and nothing else.
+    A LightGCN without layers has no such rule: its users are embeddings and nothing else. Nor has
+    a model derived from it, until it gets one.
     """
     if isinstance(model, LightGCN):
-        users, items = model(model.prepare(graph))
-        return users, items, _lightgcn_fold_in(model, graph) if model.num_layers else None
+        users, items = embed_all(model, data, graph)
+        has_rule = type(model) is LightGCN and model.num_layers > 0
+        return users, items, _lightgcn_fold_in(model, graph) if has_rule else None
     model.check_frozen()
     attributes = model.prepare(data)
     rows = graph.by_item
