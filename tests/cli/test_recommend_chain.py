@@ -1,6 +1,8 @@
 """``drgcn recommend`` from generate to query, and what evaluate and export refuse."""
 
 import json
+import re
+import shlex
 
 import pyarrow as pa
 import pyarrow.csv
@@ -11,7 +13,7 @@ import torch
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.model import embed_all, load_run
 from drgcn.recommend.retrieval import exact_top
-from drgcn.recommend.serving import ExportFolder
+from drgcn.recommend.serving import ExportFolder, ItemRules, Recommender, Visitors
 
 from ..recommend.serving.conftest import shop_data
 from .recommend_chain import TRAINING, done, recommend, refused
@@ -147,7 +149,7 @@ def test_all_users_and_other_forms(chain, tmp_path):
     number = said["generate"]["users"]
     assert (found["users"], found["rows"], found["unknown"]) == (number, 3 * number, 0)
     table = pyarrow.csv.read_csv(out)
-    assert table.column_names == ["user", "rank", "item", "score"]
+    assert table.column_names == ["user", "rank", "item", "score", "fallback"]
     assert table.num_rows == 3 * number
     assert [path.name for path in out.parent.iterdir()] == ["recs.csv"]
     shown = done("query", folder / "export", "--user", 7, "--user", 9, "--n", 2).splitlines()
@@ -170,7 +172,7 @@ def test_queries_that_are_refused(chain, tmp_path):
     out = tmp_path / "recs.parquet"
     said = done(*words, "--column", "who", "--skip-unknown", "--n", 4, "--out", out)
     assert "1 lists, 4 rows; 2 unknown ids left out" in said
-    assert "one of --users, --user and --all-users" in refused("query", export)
+    assert "one of --users, --user, --all-users" in refused("query", export)
     assert "Expected --out" in refused("query", export, "--all-users")
     assert "end in .parquet or .csv" in refused(
         "query", export, "--user", 7, "--out", tmp_path / "recs.txt"
@@ -217,3 +219,73 @@ def test_without_faiss_there_is_a_clear_line_and_a_way(chain, tmp_path, monkeypa
     )
     done("export", folder / "run", "--out", tmp_path / "e", "--index", "none")
     assert recommend("query", tmp_path / "e", "--user", 7, "--n", 3)[0] == 0
+
+
+def page_commands(root):
+    """The commands of the section about visitors of docs/recommend.md."""
+    page = (root / "docs" / "recommend.md").read_text("utf-8")
+    section = page.partition("## Answers for new visitors\n")[2].partition("\n## ")[0]
+    return [shlex.split(text) for text in re.findall(r"```sh\n(.*?)\n```", section, re.DOTALL)]
+
+
+def test_the_page_about_visitors(chain, request):
+    """Its queries and requests are answered as the library answers them."""
+    folder, _ = chain
+    found = ExportFolder(folder / "export")
+    searcher, visitor = Recommender(found), Visitors([torch.tensor([3, 14, 15])])
+    styles = {"style": ["1", "2"]}
+    among, _ = ItemRules(deny=[9, 10], categories=styles).rows(found)
+    both = Visitors(visitor.clicked, [{"interest": "2", "number_0": 0.3}])
+    expected = (
+        searcher.for_visitors(visitor, 5, exclude_seen=True),
+        searcher.for_visitors(both, 5),
+        searcher.for_visitors(visitor, 5, among=among),
+        searcher.similar(torch.tensor([14]), 5),
+    )
+    commands = page_commands(request.config.rootpath)
+    queries = [
+        words[4:] for words in commands if words[:4] == ["drgcn", "recommend", "query", "export"]
+    ]
+    shown = [done("query", folder / "export", *words).splitlines() for words in queries]
+    for lines, top in zip(shown, expected, strict=False):
+        assert [int(line.split("\t")[2]) for line in lines[1:]] == top.items[0].tolist()
+    why = searcher.why(20, visitor)
+    names, parts = zip(*(line.split("\t") for line in shown[4][1:]), strict=True)
+    assert names == (*map(str, why.clicked.tolist()), "(the user)", "(score)")
+    assert sum(map(float, parts[:-1])) == pytest.approx(float(parts[-1]), abs=1e-5)
+    assert len(queries) == 5
+    asked = [(words[2].partition("/")[2], words[-1]) for words in commands if words[0] == "curl"]
+    assert [path for path, _ in asked] == ["recommend", "similar", "why"]
+    pytest.importorskip("fastapi")
+    from drgcn.recommend.serving import requests
+    from drgcn.recommend.serving.server import HttpLimits
+
+    kinds = (requests.RecommendRequest, requests.SimilarRequest, requests.WhyRequest)
+    lists, similar, reason = (
+        kind.model_validate_json(body).answer(searcher, HttpLimits())
+        for kind, (_, body) in zip(kinds, asked, strict=True)
+    )
+    assert [one.fallback for one in lists.recommendations] == [False, True]
+    assert similar.similar[0].items == expected[3].items[0, :3].tolist()
+    assert [one.item for one in reason.clicked] == why.clicked.tolist()
+
+
+def test_other_queries_of_visitors(chain):
+    folder, _ = chain
+    words = ("query", folder / "export", "--clicked", "3,14", "--clicked", 15, "--json")
+    rows = json.loads(done(*words, "--allow", "5,6,7", "--n", 4))["rows"]
+    assert {row["item"] for row in rows} == {5, 6, 7}
+    assert {(row["user"], row["fallback"]) for row in rows} == {(None, False)}
+    answer = json.loads(done("query", folder / "export", "--user", 7, "--why", 20, "--json"))
+    why = Recommender(ExportFolder(folder / "export")).why(20, 7)
+    assert [row["item"] for row in answer["clicked"]] == why.clicked.tolist()
+    assert (answer["item"], answer["score"]) == (20, pytest.approx(why.score))
+    for sentence, given in (
+        ("one of --users", ("--clicked", 3, "--user", 7)),
+        ("found 1 others: 'x'", ("--clicked", "3,x")),
+        ("as name=value; found 'style'", ("--user", 7, "--category", "style")),
+        ("Expected a number for 'number_0'; found 'tall'", ("--attribute", "number_0=tall")),
+        ("with what a visitor clicked", ("--similar", 5, "--exclude-seen")),
+        ("Expected one --user", ("--all-users", "--why", 5)),
+    ):
+        assert sentence in refused("query", folder / "export", *given)

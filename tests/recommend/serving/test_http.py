@@ -95,8 +95,17 @@ def test_cold_users_by_attributes(client, exported):
 
 
 REFUSED = (
-    ({}, "either users, by id, or attributes"),
-    ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or attributes"),
+    ({}, "either users, by id, or visitors"),
+    ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or visitors"),
+    ({"users": ["u07"], "clicked": [[7]]}, "either users, by id, or visitors"),
+    ({"clicked": [[7]] * 2, "attributes": [{}]}, "of as many visitors; found 1 and 2"),
+    ({"clicked": [[7], [8]]}, "ids of items that the export knows; found 1 others: 8"),
+    ({"clicked": [7]}, "clicked.0"),
+    ({"clicked": []}, "Expected 1 to 4 users in a request; found 0"),
+    ({"users": ["u07"], "deny": ["x"]}, "ids of items that the export knows"),
+    ({"users": ["u07"], "allow": ["x"]}, "ids of items that the export knows"),
+    ({"users": ["u07"], "categories": {"x": ["1"]}}, "among kind, place; found 'x'"),
+    ({"users": ["u07"], "categories": {"kind": "1"}}, "categories.kind"),
     ({"users": []}, "Expected 1 to 4 users in a request; found 0"),
     ({"users": ["u01"] * 5}, "Expected 1 to 4 users in a request; found 5"),
     ({"attributes": [{}] * 5}, "Expected 1 to 4 users"),
@@ -269,7 +278,7 @@ def test_requests_that_wait_are_answered_together(shop, monkeypatch):
     from drgcn.recommend.serving import http
 
     monkeypatch.setattr(http, "_WORKING", 1)
-    maker = http.ListMaker(ServedExport(shop / "export"), RequestMeter([]))
+    maker = http.ListMaker(ServedExport(shop / "export"), RequestMeter([]), HttpLimits())
     plain, searches = Recommender.for_users, []
     begun, hold = threading.Event(), threading.Event()
 
@@ -283,7 +292,7 @@ def test_requests_that_wait_are_answered_together(shop, monkeypatch):
     users = [[f"u{7 * k:02}"] * (1 + k % 2) for k in range(6)]
 
     def text(users, n=20):
-        return maker.text(http.RecommendRequest(users=users, exclude_seen=True), n)
+        return maker.text(http.RecommendRequest(users=users, exclude_seen=True, n=n))
 
     async def alone():
         return [await text(one) for one in users]

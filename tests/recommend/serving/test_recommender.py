@@ -11,6 +11,8 @@ from drgcn.recommend.serving import (
     export,
     recommender,
 )
+from drgcn.recommend.serving.requests import RecommendRequest, answers_together
+from drgcn.recommend.serving.server import HttpLimits
 
 from ..retrieval.brute_force import ranked
 from .conftest import shop_data
@@ -69,15 +71,28 @@ def test_lists_do_not_depend_on_who_else_asks(shop, tmp_path, kind, monkeypatch)
     monkeypatch.setattr(recommender, "MANY_SEEN", 17)
     export(LoadedRun.open(shop / "run"), tmp_path / "e", ExportSettings(index=kind, n=5))
     searcher = Recommender(ExportFolder(tmp_path / "e"))
-    requests = [["u07"], ["u12", "u59", "u12"], ["u33"], [f"u{k}" for k in range(20, 31)]]
+    lists = [["u07"], ["u12", "u59", "u12"], ["u33"], [f"u{k}" for k in range(20, 31)]]
+    limits = HttpLimits()
     for options in ({"exclude_seen": True}, {"exact": True}, {}):
-        alone = [searcher.by_ids(ids, 30, **options) for ids in requests]
-        assert searcher.by_ids_together(requests, 30, **options) == alone
+        asked = [RecommendRequest(users=users, n=30, **options) for users in lists]
+        alone = [one.answer(searcher, limits) for one in asked]
+        assert answers_together(asked, searcher, limits) == alone
     with pytest.raises(InputError, match="nobody"):
-        searcher.by_ids_together([["u07"], ["nobody"]], 5)
+        answers_together(
+            [RecommendRequest(users=[u]) for u in ("u07", "nobody")], searcher, limits
+        )
     if kind != "hnsw":
         with pytest.raises(InputError, match="at most 16"):
-            searcher.by_ids_together([["u07"] * 17], 5)
+            answers_together([RecommendRequest(users=["u07"] * 17)], searcher, limits)
+
+
+def test_which_requests_may_go_together():
+    alone = [{"users": ["a"], "deny": ["b"]}, {"clicked": [["b"]]}, {"attributes": [{}]}]
+    alone += [{"users": ["a"], "skip_unknown": True}, {"users": ["a"], "allow": []}]
+    assert all(RecommendRequest(**one).shared is None for one in alone)
+    plain, longer = (RecommendRequest(users=["a"], n=n).shared for n in (3, 4))
+    assert plain is not None
+    assert plain != longer
 
 
 def test_a_list_longer_than_all_items(exported):

@@ -6,7 +6,7 @@ import json as jsonlib
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,9 +22,14 @@ from drgcn.cli.options import (
 from drgcn.cli.recommend.evaluate import Data, Run
 from drgcn.errors import InputError
 
+if TYPE_CHECKING:
+    from drgcn.recommend.serving import ExportFolder, Recommender, Visitors
+
 _USERS = 1 << 14  # searched at a time
 _SHOWN = 1000  # lists on the screen at most
 _INDEX = "The index"
+_VISITOR = "A visitor who is not in the data"
+_RULES = "Rules"
 
 
 def export(
@@ -108,6 +113,42 @@ def query(
         str | None,
         typer.Option(help="Column of --users.", show_default="user, id, or the only one"),
     ] = None,
+    clicked: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Ids of items that a visitor clicked: a,b,c; may repeat.",
+            rich_help_panel=_VISITOR,
+        ),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An attribute of a visitor: name=value; may repeat.", rich_help_panel=_VISITOR
+        ),
+    ] = None,
+    similar: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of an item: list those like it; may repeat."),
+    ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(help="Id of an item: say which clicks of the user speak for it."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="The only items to list: a,b,c; may repeat.", rich_help_panel=_RULES),
+    ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(help="Items not to list: a,b,c; may repeat.", rich_help_panel=_RULES),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="List items of a category: column=value. Of one column, any value that is given.",
+            rich_help_panel=_RULES,
+        ),
+    ] = None,
     n: Annotated[int, typer.Option(min=1, help="Length of the lists.")] = 50,
     exclude_seen: Annotated[
         bool,
@@ -129,18 +170,33 @@ def query(
 ) -> None:
     """Write a table of user, rank, item and score, with the ids of the data.
 
+    Fallback says that a list is that of the most clicked items, with numbers of clicks as scores:
+    nothing is known of the user.
+
     Example: drgcn recommend query export --user 17 --n 10
+
+    Example: drgcn recommend query export --clicked 3,14,15 --deny 92 --category style=6
     """
+    import pyarrow as pa
     import torch
     from rich.console import Console
     from rich.progress import track
 
-    from drgcn.recommend.serving import ExportFolder, Recommender
-    from drgcn.recommend.serving.ids import known_rows, read_ids
-    from drgcn.recommend.serving.recommender import list_table, list_writer
+    from drgcn.recommend.serving import ExportFolder, ItemRules, Recommender, Visitors
+    from drgcn.recommend.serving.ids import known_rows, list_table, list_writer, read_ids
 
-    if (users is not None) + bool(user) + all_users != 1:
-        raise InputError("Expected one of --users, --user and --all-users.")
+    is_visitor = bool(clicked or attribute)
+    if (users is not None) + bool(user) + all_users + is_visitor + bool(similar) != 1:
+        raise InputError(
+            "Expected one of --users, --user, --all-users, --similar, and --clicked or "
+            "--attribute or both."
+        )
+    if why is not None and not (is_visitor or len(user or ()) == 1):
+        raise InputError("Expected one --user, or --clicked or --attribute, with --why.")
+    if why is not None and (out is not None or allow or deny or category):
+        raise InputError("Expected --why without --out, --allow, --deny and --category.")
+    if exclude_seen and (similar or (attribute and not clicked)):
+        raise InputError("Expected --exclude-seen with users, or with what a visitor clicked.")
     if out is None and all_users:
         raise InputError("Expected --out for the lists of all users.")
     if out is not None:
@@ -149,28 +205,56 @@ def query(
     folder = ExportFolder(export)
     recommender = Recommender(folder, use_device(device) if exact else "cpu")
     start = time.perf_counter()
-    unknown = 0
+    option = "--skip-unknown"
+
+    def item_rows(ids: list[str]) -> tuple[torch.Tensor, int]:
+        return known_rows(folder.item_lookup, ids, skip_unknown, option, "items")
+
+    rules = ItemRules(_ids(allow) if allow else None, _ids(deny), _pairs("--category", category))
+    among, unknown = rules.rows(folder, skip_unknown, option)
+    more, visitors, owners = 0, None, folder.user_lookup
     if all_users:
         rows = torch.arange(folder.num_users)
+    elif similar:
+        (rows, more), owners = item_rows(similar), folder.item_lookup
+    elif is_visitor:
+        items, more = item_rows(_ids(clicked))
+        given = [_typed(folder, _pairs("--attribute", attribute))] if attribute else None
+        visitors = Visitors([items] if clicked else None, given)
+        rows = torch.zeros(1, dtype=torch.int64)
     else:
         ids = read_ids(users, column) if users is not None else list(user or ())
-        rows, unknown = known_rows(folder.user_lookup, ids, skip_unknown, "--skip-unknown")
+        rows, more = known_rows(folder.user_lookup, ids, skip_unknown, option)
+    unknown += more
+    if why is not None:
+        asked, _ = known_rows(folder.item_lookup, [why], what="items")
+        if visitors is None and not len(rows):
+            raise InputError(f"Expected a --user that the export knows; found {user}.")
+        _explain(recommender, int(asked), visitors or int(rows), json)
+        return
     settings = {"n": n, "exclude_seen": exclude_seen, "exact": exact}
 
-    def table_of(some: torch.Tensor) -> object:
-        top = recommender.for_users(some, n, exclude_seen=exclude_seen, exact=exact)
-        return list_table(folder.user_lookup, folder.item_lookup, some, top)
+    def table_of(some: torch.Tensor) -> Any:
+        if similar:
+            top = recommender.similar(some, n, exact=exact, among=among)
+            return list_table(owners.ids(some.numpy()), folder.item_lookup, top, "item")
+        options: dict[str, Any] = {"exclude_seen": exclude_seen, "exact": exact, "among": among}
+        if visitors is not None:
+            lists = recommender.for_visitors(visitors, n, **options)
+            return list_table(pa.nulls(1, pa.large_string()), folder.item_lookup, lists)
+        lists = recommender.for_users(some, n, **options)
+        return list_table(owners.ids(some.numpy()), folder.item_lookup, lists)
 
     if out is None:
         if len(rows) > _SHOWN:
             raise InputError(f"Expected --out for more than {_SHOWN} users; found {len(rows):,}.")
-        found = table_of(rows).to_pylist()  # type: ignore[attr-defined]
+        table = table_of(rows)
         if json:
-            print(jsonlib.dumps({"rows": found, "unknown": unknown, **settings}))
+            print(jsonlib.dumps({"rows": table.to_pylist(), "unknown": unknown, **settings}))
             return
-        print("user\trank\titem\tscore")
-        for row in found:
-            print(f"{row['user']}\t{row['rank']}\t{row['item']}\t{row['score']:.6g}")
+        print("\t".join(table.column_names))
+        for row in table.to_pylist():
+            print("\t".join(map(_shown, row.values())))
         if unknown:  # not among the rows, which another program may read
             print(f"{unknown:,} unknown ids left out", file=sys.stderr)
         return
@@ -187,3 +271,60 @@ def query(
         return
     print(f"{len(rows):,} lists, {writer.rows:,} rows; {unknown:,} unknown ids left out")
     print(f"written to {out}")
+
+
+def _explain(recommender: Recommender, item: int, user: int | Visitors, json: bool) -> None:
+    """Print the clicked items that speak for an item, with their parts of the score."""
+    found = recommender.why(item, user)
+    lookup = recommender.export.item_lookup
+    ids = lookup.ids(found.clicked.numpy()).to_pylist()
+    parts = dict(zip(ids, found.parts.tolist(), strict=True))
+    if json:
+        rows = [{"item": name, "part": part} for name, part in parts.items()]
+        asked = lookup.array[item].as_py()
+        facts = {"item": asked, "score": found.score, "clicked": rows, "rest": found.rest}
+        print(jsonlib.dumps(facts))
+        return
+    print("clicked\tpart")
+    for name, part in {**parts, "(the user)": found.rest, "(score)": found.score}.items():
+        print(f"{name}\t{part:.6g}")
+
+
+def _ids(lists: list[str] | None) -> list[str]:
+    """Ids of lists that are written a,b,c."""
+    return [name for text in lists or () for name in text.split(",") if name]
+
+
+def _pairs(option: str, texts: list[str] | None) -> dict[str, list[str]]:
+    """Values by name of texts that are written name=value."""
+    found: dict[str, list[str]] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"Expected {option} as name=value; found {text!r}.")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _typed(folder: ExportFolder, attributes: dict[str, list[str]]) -> dict[str, Any]:
+    """Attributes with numbers where the model wants numbers."""
+    found: dict[str, Any] = {}
+    for name, values in attributes.items():
+        if len(values) > 1:
+            raise InputError(f"Expected one value of {name!r}; found {', '.join(values)}.")
+        found[name] = values[0]
+        if name in folder.cold_users.table.numeric_names:
+            try:
+                found[name] = float(values[0])
+            except ValueError:
+                raise InputError(f"Expected a number for {name!r}; found {values[0]!r}.") from None
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A value of a table on the screen."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

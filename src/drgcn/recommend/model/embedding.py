@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.nn.sparse import spmm
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
@@ -207,13 +209,168 @@ def embed_cold(
         num_nodes: How many, where there are no attributes.
     """
     model.check_frozen()
+    own = _encoded(model, side, table, num_nodes)
+    nothing = [
+        own.new_zeros(own.size(0), layer.in_channels[other(side)]) for layer in model.sage_layers
+    ]
+    return model.finished(_through_layers(model, side, own, nothing))
+
+
+def _encoded(
+    model: ClickSAGE,
+    side: Side,
+    table: AttributeTable | None,
+    num_nodes: int | None = None,
+    known: bool | Tensor = False,
+) -> Tensor:
+    """Inputs of the first layer for nodes given by their attributes, and perhaps their numbers."""
     encoder = model.encoder(side)
-    attributes = encoder.prepare(table, num_nodes=num_nodes, known=False)
+    attributes = encoder.prepare(table, num_nodes=num_nodes, known=known)
     nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
-    h = encode_means(encoder, attributes, nodes[:, None])
-    for number, layer in enumerate(model.sage_layers):
+    return encode_means(encoder, attributes, nodes[:, None])
+
+
+def _through_layers(model: ClickSAGE, side: Side, own: Tensor, means: Sequence[Tensor]) -> Tensor:
+    """The last layer's output for nodes whose neighbours have these means in each layer."""
+    h = own
+    for number, (layer, mean) in enumerate(zip(model.sage_layers, means, strict=True)):
         weights = layer.folded(layer.gate_vectors(layer.frozen_means()))[side]
-        nothing = h.new_zeros(h.size(0), layer.in_channels[other(side)])
-        h = layer.apply_weights(weights, h, nothing)
+        h = layer.apply_weights(weights, h, mean)
         h = F.relu(h) if number + 1 < len(model.layers) else h
-    return model.finished(h)
+    return h
+
+
+@dataclass(frozen=True, eq=False)
+class FoldIn:
+    r"""Vectors of users by clicks that the model has not seen, on items as they are.
+
+    In LightGCN a user of :math:`d` clicks has the vector :math:`\mathbf{e} / (L + 1) +
+    d^{-1/2} \sum_i \mathbf{f}_i` with :math:`\mathbf{f}_i = \frac{1}{(L + 1) \sqrt{d_i}}
+    \sum_{l=0}^{L-1} (\mathbf{A}^l \mathbf{E})_i` for the items it clicked. A visitor has no
+    embedding :math:`\mathbf{e}` of its own, and an item's degree :math:`d_i` stays as it was. SAGE
+    goes through its layers with the means of what the clicked items bring into each: for a user
+    without an embedding of its own that is how its vector is made anyway.
+
+    Attributes:
+        inputs: What every item brings into each layer ``[items, d]``; the vectors
+            :math:`\mathbf{f}` for LightGCN.
+        normalize: Whether vectors have length one.
+        model: The model, if it is SAGE.
+        lengths: Lengths of the vectors of known users before they were normalised ``[users]``;
+            ``None`` for SAGE, which can make them again, and where vectors are not normalised.
+    """
+
+    inputs: tuple[Tensor, ...]
+    normalize: bool
+    model: ClickSAGE | None = None
+    lengths: Tensor | None = None
+
+    def own(
+        self, table: AttributeTable | None, num_users: int, known: bool | Tensor = False
+    ) -> Tensor | None:
+        """Inputs of the first layer for users, of their own; ``None`` for LightGCN.
+
+        Args:
+            table: Their attributes; ``None`` if the model knows none.
+            num_users: How many.
+            known: The numbers of users that the model was trained with.
+        """
+        if self.model is None:
+            return None
+        self.model.check_frozen()
+        return _encoded(self.model, "user", table, num_users, known)
+
+    @torch.no_grad()
+    def vectors(self, clicks: CSRGraph, own: Tensor | None) -> Tensor:
+        """Vectors ``[users, d]``.
+
+        Args:
+            clicks: Items by user.
+            own: What :meth:`own` returned.
+        """
+        found = self._unscaled(clicks, torch.ones(clicks.num_entries), own)
+        return F.normalize(found, dim=-1) if self.normalize else found
+
+    def contributions(
+        self, clicks: CSRGraph, own: Tensor | None, item: Tensor, length: Tensor | None = None
+    ) -> Tensor:
+        """The part of one user's score for an item that comes from each click.
+
+        A vector is linear in the clicks before its length is made one: for LightGCN everywhere,
+        for SAGE as long as the same hidden units are on. What the parts do not add up to comes
+        from the user, its attributes and the biases.
+
+        Args:
+            clicks: The clicks of one user.
+            own: What :meth:`own` returned.
+            item: The vector of the item.
+            length: Length of the user's vector before it was normalised. (default: that of the
+                vector that the clicks give)
+        """
+        weight = torch.ones(clicks.num_entries, requires_grad=True)
+        if not clicks.num_entries:
+            return weight.detach()
+        with torch.enable_grad():
+            found = self._unscaled(clicks, weight, own)[0]
+            (part,) = torch.autograd.grad(found @ item, weight)
+        if self.normalize:
+            part = part / (found.detach().norm() if length is None else length)
+        return part
+
+    def _unscaled(self, clicks: CSRGraph, weight: Tensor, own: Tensor | None) -> Tensor:
+        degree = clicks.degree
+        share = degree.clamp(min=1) ** (-0.5 if self.model is None else -1.0)
+        weight = weight * share.repeat_interleave(degree)
+        bags = [
+            F.embedding_bag(
+                clicks.col.long(),
+                table,
+                clicks.rowptr[:-1].long(),
+                mode="sum",
+                per_sample_weights=weight,
+            )
+            for table in self.inputs
+        ]
+        if self.model is None or own is None:
+            return bags[0]
+        return _through_layers(self.model, "user", own, bags)
+
+
+@torch.no_grad()
+def embed_with_fold_in(
+    model: ClickSAGE | LightGCN, data: ClickData, graph: ClickGraph
+) -> tuple[Tensor, Tensor, FoldIn | None]:
+    """Embeddings as :func:`embed_all` gives them, and the rule for users to come.
+
+    A LightGCN without layers has no such rule: its users are embeddings and nothing else. Nor has
+    a model derived from it, until it gets one.
+    """
+    if isinstance(model, LightGCN):
+        users, items = embed_all(model, data, graph)
+        has_rule = type(model) is LightGCN and model.num_layers > 0
+        return users, items, _lightgcn_fold_in(model, graph) if has_rule else None
+    model.check_frozen()
+    attributes = model.prepare(data)
+    rows = graph.by_item
+    pieces = [slice(at, min(at + _ROWS, rows.num_rows)) for at in range(0, rows.num_rows, _ROWS)]
+    inputs = [torch.cat([_own(model, "item", attributes, {}, piece) for piece in pieces])]
+    tables: Tables = {}
+    for number in range(len(model.layers)):
+        tables = _layer(model, number, attributes, tables, graph, None, None)
+        inputs.append(tables["item"])
+    items = inputs.pop()
+    return tables["user"], items, FoldIn(tuple(inputs), model.normalize, model)
+
+
+def _lightgcn_fold_in(model: LightGCN, graph: ClickGraph) -> FoldIn:
+    adjacency = model.prepare(graph)
+    h: Tensor = model.embeddings
+    total = before = h
+    for _ in range(model.num_layers):
+        h = spmm(adjacency, h)
+        before, total = total, total + h
+    parts, sides = model.num_layers + 1, [model.num_users, model.num_items]
+    degree = graph.by_item.degree.clamp(min=1)[:, None]
+    inputs = before.split(sides)[1] / (parts * degree**0.5)
+    lengths = total.split(sides)[0].norm(dim=1) / parts
+    return FoldIn((inputs,), model.normalize, None, lengths if model.normalize else None)

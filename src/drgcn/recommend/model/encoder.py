@@ -211,7 +211,7 @@ class AttributeEncoder(torch.nn.Module):
         table: AttributeTable | None,
         *,
         num_nodes: int | None = None,
-        known: bool = True,
+        known: bool | Tensor = True,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> EncodedAttributes:
@@ -220,13 +220,14 @@ class AttributeEncoder(torch.nn.Module):
         Args:
             table: Attributes with the columns of the summary.
             num_nodes: Number of rows where there is no table. (default: the summary's)
-            known: Rows are the nodes of the training data in their order, and may use their ids.
+            known: Rows are the nodes of the training data in their order, and may use their ids;
+                or the number of the node in each row ``[rows]``.
             dtype: Of the numbers. (default: half precision for large tables on CUDA, else single)
             device: Where to. (default: that of the parameters)
         """
         device = torch.device(device) if device is not None else self.table.device
         nodes = len(table) if table is not None else num_nodes or self.summary.num_nodes
-        self._check(table, nodes if known else None)
+        self._check(table, nodes if known is True else None)
         if dtype is None:
             large = device.type == "cuda" and nodes * self.numeric_channels >= _SCALE
             dtype = torch.float16 if large else torch.get_default_dtype()
@@ -259,12 +260,12 @@ class AttributeEncoder(torch.nn.Module):
             offset += kept + 1
         return torch.stack(found, dim=1).int() if found else categories.int()
 
-    def _ids(self, nodes: int, known: bool, device: torch.device) -> Tensor | None:
+    def _ids(self, nodes: int, known: bool | Tensor, device: torch.device) -> Tensor | None:
         if self.id_table is None:
             return None
         ids = torch.full((nodes + 1,), self.id_rows, dtype=torch.int32, device=device)
-        if known:
-            number = torch.arange(nodes, device=device)
+        if known is not False:
+            number = torch.arange(nodes, device=device) if known is True else known.to(device)
             hashed = (mix(number) & ((1 << 62) - 1)) % self.id_rows
             ids[:-1] = (hashed if self.hashed else number).int()
         return ids

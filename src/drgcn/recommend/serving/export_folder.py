@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from torch import Tensor
 from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
-from drgcn.recommend.model.embedding import embed_cold
+from drgcn.recommend.model.embedding import FoldIn, embed_cold
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
@@ -30,6 +30,8 @@ from drgcn.sampling.graph import load_tensor
 
 USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
+ITEM_ATTRIBUTES, COUNTS, FOLD_IN = "item_attributes", "counts", "fold_in"
+LENGTHS: Final = f"{FOLD_IN}/lengths.npy"
 FORMAT: Final = "drgcn recommendations"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -65,6 +67,8 @@ class ExportManifest:
             without an index.
         environment: Versions and hardware.
         files: Size and SHA-256 of every file.
+        fold_in: Whether users can be embedded from clicked items. (default: no, as in exports
+            of earlier versions)
     """
 
     model: dict[str, Any]
@@ -80,6 +84,7 @@ class ExportManifest:
     index: dict[str, Any] | None
     environment: dict[str, Any]
     files: dict[str, dict[str, Any]]
+    fold_in: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> ExportManifest:
@@ -98,12 +103,10 @@ class ExportManifest:
                 f"Expected version {VERSION} of an export; {folder} has {facts.get('version')}. "
                 f"Use the drgcn that wrote it, or export again."
             )
+        # The default of a field that an export must have is of no type that it may have.
+        facts = {field.name: field.default for field in fields(cls)} | facts
         kinds = get_type_hints(cls)
-        wrong = [
-            name
-            for name, kind in kinds.items()
-            if name not in facts or not _is_kind(facts[name], kind)
-        ]
+        wrong = [name for name, kind in kinds.items() if not _is_kind(facts[name], kind)]
         wrong += [
             f"{name}.{key}"
             for name, key, kind in _USED
@@ -122,9 +125,13 @@ class ExportManifest:
         text = json.dumps(facts, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
+    def listed(self, name: str) -> list[str]:
+        """The files of that name, or in a folder of that name."""
+        return [file for file in self.files if file == name or file.startswith(f"{name}/")]
+
     def check(self, folder: Path, name: str) -> Path:
         """The path of a file, or of a folder of files, if they have the bytes they should have."""
-        listed = [file for file in self.files if file == name or file.startswith(f"{name}/")]
+        listed = self.listed(name)
         if not listed:
             raise InputError(f"Expected {name} in {folder / MANIFEST}; it is not listed there.")
         for file in listed:
@@ -261,23 +268,20 @@ class ColdUsers:
 
     Attributes:
         model: The model.
-        table: Names and codes of the attributes; it has no rows.
+        table: Names and codes of the attributes, and those of the users of the export if it has
+            their clicks.
     """
 
     model: ClickSAGE
     table: AttributeTable
 
-    @classmethod
-    def open(cls, model: Path, attributes: Path) -> ColdUsers:
-        """Load the model and the attributes of users of an export."""
-        loaded, _ = load_run(model)
-        if not isinstance(loaded, ClickSAGE):
-            raise InputError(f"Expected a SAGE model in {model}; found {type(loaded).__name__}.")
-        return cls(loaded, _with_values(AttributeTable.load(attributes, mmap=False)))
-
-    @torch.no_grad()
     def vectors(self, rows: Sequence[Mapping[str, Any]]) -> Tensor:
-        """Embeddings ``[rows, d]``.
+        """Embeddings ``[rows, d]`` of what :meth:`encoded` takes."""
+        with torch.no_grad():
+            return embed_cold(self.model, "user", self.encoded(rows))
+
+    def encoded(self, rows: Sequence[Mapping[str, Any]]) -> AttributeTable:
+        """A table of new users.
 
         Args:
             rows: The attributes of each user by name. One that is not named or ``None`` is
@@ -294,13 +298,12 @@ class ColdUsers:
                         f"Leave out what is not known, or give null."
                     )
         try:
-            table = attribute_rows(self.table, rows)
+            return attribute_rows(self.table, rows)
         except UnicodeEncodeError as error:
             raise InputError(
                 f"Expected categories that are text; found {error.object!r}, with half a "
                 f"character."
             ) from None
-        return embed_cold(self.model, "user", table)
 
 
 def _with_values(table: AttributeTable) -> AttributeTable:
@@ -383,8 +386,8 @@ class ExportFolder:
         """Items that each user has clicked; in memory, whatever becomes of the files."""
         if not self.manifest.seen:
             raise InputError(
-                f"Expected an export with clicks, to leave out what was seen; {self.folder} was "
-                f"written with --no-seen. Export again without it."
+                f"Expected an export with clicks, to leave out or explain by what was seen; "
+                f"{self.folder} was written with --no-seen. Export again without it."
             )
         graph = CSRGraph.open(self.manifest.check(self.folder, SEEN), mmap=False)
         if (graph.num_rows, graph.num_cols) != (self.num_users, self.num_items):
@@ -400,11 +403,87 @@ class ExportFolder:
         if not self.manifest.cold_users:
             raise InputError(
                 "Expected a model that knows users by attributes; this one knows them by their "
-                "clicks alone. Ask for users by id."
+                "clicks alone. Ask for users by id, or by the items they clicked."
             )
-        for name in (MODEL, ATTRIBUTES):
-            self.manifest.check(self.folder, name)
-        return ColdUsers.open(self.folder / MODEL, self.folder / ATTRIBUTES)
+        folder = self.manifest.check(self.folder, ATTRIBUTES)
+        return ColdUsers(self.model, _with_values(AttributeTable.load(folder, mmap=False)))
+
+    @cached_property
+    def model(self) -> ClickSAGE:
+        """The model that embeds users who are not in the export."""
+        folder = self.manifest.check(self.folder, MODEL)
+        model, _ = load_run(folder)
+        if not isinstance(model, ClickSAGE):
+            raise InputError(f"Expected a SAGE model in {folder}; found {type(model).__name__}.")
+        return model
+
+    @cached_property
+    def fold_in(self) -> FoldIn:
+        """Encoder of users from clicked items."""
+        manifest = self.manifest
+        if not manifest.fold_in:
+            raise InputError(
+                f"Expected an export that embeds users from clicked items; {self.folder} is of an "
+                f"earlier version, or of a model that cannot. Export again, or ask by id."
+            )
+        manifest.check(self.folder, FOLD_IN)
+        count = len(set(manifest.listed(FOLD_IN)) - {LENGTHS})
+        inputs = tuple(
+            self._array(f"{FOLD_IN}/{number}.npy", self.num_items).float()
+            for number in range(count)
+        )
+        lengths = self._array(LENGTHS, self.num_users) if manifest.listed(LENGTHS) else None
+        model = self.model if manifest.listed(MODEL) else None
+        return FoldIn(inputs, manifest.normalised, model, lengths)
+
+    @cached_property
+    def item_categories(self) -> AttributeTable:
+        """Categories of items, by which lists can be narrowed."""
+        if not self.manifest.listed(ITEM_ATTRIBUTES):
+            raise InputError(
+                f"Expected an export with attributes of items, to choose by category; "
+                f"{self.folder} has none. Read them in (`ingest --items`), and export again."
+            )
+        folder = self.manifest.check(self.folder, ITEM_ATTRIBUTES)
+        return _with_values(AttributeTable.load(folder, mmap=False))
+
+    @cached_property
+    def item_clicks(self) -> Tensor:
+        """Clicks on each item."""
+        if self.manifest.listed(COUNTS):
+            return self._array(f"{COUNTS}/items.npy", self.num_items)
+        return torch.bincount(self.seen.col.long(), minlength=self.num_items)
+
+    @cached_property
+    def known_users(self) -> Tensor:
+        """True for users of whom the model knows something, by clicks or attributes ``[users]``.
+
+        An export of an earlier version that has no clicks does not tell: it counts all as known.
+        """
+        if self.manifest.cold_users:
+            return torch.ones(self.num_users, dtype=torch.bool)
+        if self.manifest.listed(COUNTS):
+            return self._array(f"{COUNTS}/users.npy", self.num_users) > 0
+        if self.manifest.seen:
+            return self.seen.degree > 0
+        return torch.ones(self.num_users, dtype=torch.bool)
+
+    @cached_property
+    def known_items(self) -> Tensor:
+        """True for items of which the model knows something, likewise ``[items]``."""
+        described = self.manifest.listed(MODEL) and self.manifest.listed(ITEM_ATTRIBUTES)
+        if described or not self.manifest.listed(COUNTS):
+            return torch.ones(self.num_items, dtype=torch.bool)
+        return self.item_clicks > 0
+
+    def _array(self, name: str, count: int) -> Tensor:
+        found = load_tensor(self.manifest.check(self.folder, name), mmap=False)
+        if not found.dim() or len(found) != count:
+            raise InputError(
+                f"Expected {count} rows in {self.folder / name}; found the shape "
+                f"{list(found.shape)}. Export again."
+            )
+        return found
 
     def _table(self, name: str, count: int) -> VectorTable:
         table = VectorTable(self.manifest.check(self.folder, name))

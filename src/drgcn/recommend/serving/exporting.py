@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.known_sets import load_clicks
 from drgcn.recommend.clicks.splits import ClickSplit
-from drgcn.recommend.model.embedding import embed_all
+from drgcn.recommend.model.embedding import FoldIn, embed_all, embed_with_fold_in
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.run_folder import (
     HISTORY,
@@ -36,9 +36,13 @@ from drgcn.recommend.retrieval.index import KINDS, FaissIndex, _faiss, tune, wri
 from drgcn.recommend.retrieval.ranking import is_listed
 from drgcn.recommend.serving.export_folder import (
     ATTRIBUTES,
+    COUNTS,
+    FOLD_IN,
     INDEX,
     ITEM_ARRAY,
+    ITEM_ATTRIBUTES,
     ITEMS,
+    LENGTHS,
     MODEL,
     SEEN,
     USERS,
@@ -173,7 +177,8 @@ class ExportSettings:
         dtype: Type of the vectors, ``float32`` or ``float16``. Index and exact search rank by the
             stored vectors, so they agree in either.
         before: Only clicks before this day make neighbours and count as seen. (default: all)
-        seen: Store the clicks too, so that seen items can be left out.
+        seen: Store the clicks and attributes of users too, so that seen items can be left out
+            and lists explained.
         seed: Of the index and of the choice of users.
     """
 
@@ -224,7 +229,7 @@ def export(
             f"{graph.num_users}. Export without one (--index none): so few are searched exactly."
         )
     with whole_folder(out) as partial:
-        found = run.vectors(graph, device)
+        *found, fold_in = embed_with_fold_in(model.to(device), data, graph.to(device))
         # What is stored is what is ranked by: rounding comes first.
         users, items = (
             checked_vectors(part, f"vectors of {side}").to(_KINDS[settings.dtype])
@@ -239,13 +244,20 @@ def export(
         np.save(partial / ITEM_ARRAY, items.numpy())
         if settings.seen:
             seen.save(partial / SEEN)
-        cold = isinstance(model, ClickSAGE) and data.users is not None
-        if cold:
-            assert data.users is not None
+        _write_counts(partial / COUNTS, graph)
+        if isinstance(model, ClickSAGE):
             save_run(partial / MODEL, model, run.training, torch.empty(0), {})
             for name in (HISTORY, RECORD):  # those of the run stay there
                 (partial / MODEL / name).unlink()
-            data.users.rows(torch.empty(0, dtype=torch.int64)).save(partial / ATTRIBUTES)
+            if data.users is not None:
+                nobody = torch.empty(0, dtype=torch.int64)
+                table = data.users if settings.seen else data.users.rows(nobody)
+                table.save(partial / ATTRIBUTES)
+        if data.items is not None:
+            nothing = data.items.numeric[:, :0]
+            replace(data.items, numeric=nothing, numeric_names=()).save(partial / ITEM_ATTRIBUTES)
+        if fold_in is not None:
+            _write_fold_in(partial, fold_in, _KINDS[settings.dtype])
         manifest = ExportManifest(
             model={
                 "kind": type(model).__name__,
@@ -265,7 +277,8 @@ def export(
             users=_side(len(users), data.user_ids, USERS),
             items=_side(len(items), data.item_ids, ITEMS),
             seen=settings.seen,
-            cold_users=cold,
+            cold_users=isinstance(model, ClickSAGE) and data.users is not None,
+            fold_in=fold_in is not None,
             index=index,
             environment=dict(environment or {}),
             files={
@@ -276,6 +289,21 @@ def export(
         )
         manifest.write(partial)
     return manifest
+
+
+def _write_counts(folder: Path, graph: ClickGraph) -> None:
+    folder.mkdir()
+    for side, rows in (("users", graph.by_user), ("items", graph.by_item)):
+        np.save(folder / f"{side}.npy", rows.degree.to("cpu", torch.int32).numpy())
+
+
+def _write_fold_in(folder: Path, fold_in: FoldIn, dtype: torch.dtype) -> None:
+    (folder / FOLD_IN).mkdir()
+    for number, table in enumerate(fold_in.inputs):
+        table = checked_vectors(table, "inputs of items").to(dtype)
+        np.save(folder / FOLD_IN / f"{number}.npy", table.cpu().numpy())
+    if fold_in.lengths is not None:
+        np.save(folder / LENGTHS, fold_in.lengths.cpu().numpy())
 
 
 def _side(count: int, ids: Any | None, table: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""FastAPI application of an export: POST /recommend, GET /healthz, GET /metrics."""
+"""FastAPI application of an export: lists, similar items, why, health and metrics."""
 
 from __future__ import annotations
 
@@ -18,22 +18,32 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
-from drgcn.recommend.serving.recommender import TOGETHER, Recommender, UserLists
+from drgcn.recommend.serving.recommender import Recommender
+from drgcn.recommend.serving.requests import (
+    TOGETHER,
+    RecommendRequest,
+    RecommendResponse,
+    SimilarRequest,
+    SimilarResponse,
+    WhyRequest,
+    WhyResponse,
+    answers_together,
+)
 from drgcn.recommend.serving.server import AccessLog, HttpLimits, RequestMeter, ServedExport
 from drgcn.reporting.page import render_html
 
-Id = StrictInt | StrictStr
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-_USUAL = 50  # items in a list, if a request does not say
-_LISTS = "/recommend"
+Asked = RecommendRequest | SimilarRequest | WhyRequest
+Answer = RecommendResponse | SimilarResponse | WhyResponse
+_LISTS = ("/recommend", "/similar", "/why")
 _HEALTH = "/healthz"
 _WORKING = 2  # threads that make lists; more requests wait
 _PATIENCE = 10.0  # seconds that they wait
@@ -47,40 +57,6 @@ _BUSY_ANSWER = (
     f"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
     f"content-type: text/plain\r\ncontent-length: {len(_BUSY)}\r\n\r\n{_BUSY}"
 ).encode()
-
-
-class RecommendRequest(BaseModel):
-    """Users by id, or by attributes alone."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    users: list[Id] | None = Field(None, description="Ids of users, as in the data.")
-    attributes: list[dict[str, Any]] | None = Field(
-        None,
-        description="Users that are not in the data, by their attributes. One that is not named, "
-        "or null, is missing.",
-    )
-    n: StrictInt | None = Field(
-        None, description="Length of a list. (default: 50, or the limit if that is less)"
-    )
-    exclude_seen: StrictBool = Field(False, description="Leave out what a user has clicked.")
-    exact: StrictBool = Field(False, description="Score all items, without the index.")
-    skip_unknown: StrictBool = Field(False, description="Leave out unknown ids, and count them.")
-
-
-class ItemList(BaseModel):
-    """The list of one user, best first."""
-
-    user: Id | None = Field(description="The id; null for a user by attributes.")
-    items: list[Id]
-    scores: list[float]
-
-
-class RecommendResponse(BaseModel):
-    """Lists in the order of the request."""
-
-    recommendations: list[ItemList]
-    unknown: int = Field(description="Ids that were left out.")
 
 
 class Refusal(BaseModel):
@@ -146,7 +122,7 @@ class MeteredApp:
                 )
                 challenge = (b"www-authenticate", b"Bearer")
                 await _send_refusal(noting_send, 401, words, challenge)
-            elif scope["path"] == _LISTS:
+            elif scope["path"] in _LISTS:
                 await self._read_and_pass_on(scope, receive, noting_send)
             else:
                 await self.app(scope, receive, noting_send)
@@ -294,18 +270,11 @@ class _Waiting:
 
     Attributes:
         asked: The request.
-        n: Length of the lists.
         answer: Takes the text of the answer.
     """
 
-    asked: RecommendRequest
-    n: int
+    asked: Asked
     answer: asyncio.Future[str]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings that requests answered together must share."""
-        return {"exclude_seen": self.asked.exclude_seen, "exact": self.asked.exact, "n": self.n}
 
 
 class ListMaker:
@@ -314,18 +283,19 @@ class ListMaker:
     Args:
         served: The export.
         meter: Where lists are counted.
+        limits: Limits of a request.
     """
 
-    def __init__(self, served: ServedExport, meter: RequestMeter) -> None:
-        self.served, self.meter = served, meter
+    def __init__(self, served: ServedExport, meter: RequestMeter, limits: HttpLimits) -> None:
+        self.served, self.meter, self.limits = served, meter, limits
         self._threads = ThreadPoolExecutor(_WORKING)
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
 
-    async def text(self, asked: RecommendRequest, n: int) -> str:
+    async def text(self, asked: Asked) -> str:
         """The answer to a request."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(asked, n, loop.create_future())
+        waiting = _Waiting(asked, loop.create_future())
         with self._lock:
             self._waiting.append(waiting)
         clock = loop.call_later(_PATIENCE, self._give_up, waiting)
@@ -355,15 +325,13 @@ class ListMaker:
             if not self._waiting:
                 return []
             first = self._waiting.popleft()
-            batch, users = [first], len(first.asked.users or ())
-            if first.asked.users is None:
-                return batch
+            batch, users = [first], first.asked.num_lists
             left: deque[_Waiting] = deque()
             for one in self._waiting:
-                size = len(one.asked.users or ())
-                if size and users + size <= TOGETHER and one.settings == first.settings:
+                alike = one.asked.shared is not None and one.asked.shared == first.asked.shared
+                if alike and users + one.asked.num_lists <= TOGETHER:
                     batch.append(one)
-                    users += size
+                    users += one.asked.num_lists
                 else:
                     left.append(one)
             self._waiting = left
@@ -372,32 +340,21 @@ class ListMaker:
     def _answers(self, batch: list[_Waiting]) -> list[str | Exception]:
         recommender = self.served.recommender
         if len(batch) > 1:
-            ids = [one.asked.users or [] for one in batch]
+            asked = [one.asked for one in batch if isinstance(one.asked, RecommendRequest)]
             with suppress(Exception):  # by itself, each is told what is wrong with it
-                found = recommender.by_ids_together(ids, **batch[0].settings)
-                return [self._written(lists) for lists in found]
-        return [self._alone(recommender, one) for one in batch]
+                found = answers_together(asked, recommender, self.limits)
+                return [self._written(answer) for answer in found]
+        return [self._alone(recommender, one.asked) for one in batch]
 
-    def _alone(self, recommender: Recommender, one: _Waiting) -> str | Exception:
-        asked = one.asked
+    def _alone(self, recommender: Recommender, asked: Asked) -> str | Exception:
         try:
-            if asked.users is not None:
-                found = recommender.by_ids(
-                    asked.users, skip_unknown=asked.skip_unknown, **one.settings
-                )
-            else:
-                assert asked.attributes is not None
-                found = recommender.by_attributes(asked.attributes, one.n, exact=asked.exact)
-            return self._written(found)
+            return self._written(asked.answer(recommender, self.limits))
         except Exception as error:  # raised again where the answer is waited for
             return error
 
-    def _written(self, lists: UserLists) -> str:
+    def _written(self, answer: Answer) -> str:
         """The text, which is shorter than what it is made of: an answer may wait to be sent."""
-        self.meter.count_lists(len(lists.users))
-        each = zip(lists.users, lists.items, lists.scores, strict=True)
-        found = [ItemList.model_construct(user=u, items=i, scores=s) for u, i, s in each]
-        answer = RecommendResponse.model_construct(recommendations=found, unknown=lists.unknown)
+        self.meter.count_lists(answer.num_lists)
         return answer.model_dump_json()
 
 
@@ -428,9 +385,9 @@ def build_app(
     limits = limits or HttpLimits()
     # FastAPI's own pages load scripts from elsewhere.
     app = FastAPI(title="drgcn recommend", version=version("drgcn"), docs_url=None, redoc_url=None)
-    meter = RequestMeter((_LISTS, _HEALTH, "/metrics"))
+    meter = RequestMeter((*_LISTS, _HEALTH, "/metrics"))
     app.add_middleware(MeteredApp, meter=meter, limits=limits, token=token, access_log=access_log)
-    maker = ListMaker(served, meter)
+    maker = ListMaker(served, meter, limits)
 
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
@@ -442,15 +399,26 @@ def build_app(
 
     refusals = (401, 413, 422, 503) if token is not None else (413, 422, 503)
 
-    @app.post(
-        _LISTS,
-        response_model=RecommendResponse,
-        responses={status: {"model": Refusal} for status in refusals},
-    )
+    refused: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in refusals}
+
+    async def answered(asked: Asked) -> Response:
+        return Response(await maker.text(asked), media_type="application/json")
+
+    @app.post("/recommend", response_model=RecommendResponse, responses=refused)
     async def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
-        """The best items of each user. Scores are inner products: higher is better."""
-        text = await maker.text(asked, _checked_n(asked, limits))
-        return Response(text, media_type="application/json")
+        """The best items of each user or visitor, in scores that are inner products: higher is
+        better. Who is not known gets the most clicked items, and the list says so."""
+        return await answered(asked)
+
+    @app.post("/similar", response_model=SimilarResponse, responses=refused)
+    async def similar(asked: Annotated[SimilarRequest, Body()]) -> Response:
+        """The items whose vectors point the same way as those of the items asked for."""
+        return await answered(asked)
+
+    @app.post("/why", response_model=WhyResponse, responses=refused)
+    async def why(asked: Annotated[WhyRequest, Body()]) -> Response:
+        """The items that a user has clicked which speak for an item."""
+        return await answered(asked)
 
     @app.get(_HEALTH)
     async def healthz() -> Health:
@@ -476,23 +444,6 @@ def build_app(
         return HTMLResponse(page, headers={"content-security-policy": _NOTHING_ELSE})
 
     return app
-
-
-def _checked_n(asked: RecommendRequest, limits: HttpLimits) -> int:
-    """The length of the lists, if the request is within limits."""
-    if (asked.users is None) == (asked.attributes is None):
-        raise InputError("Expected either users, by id, or attributes; found both or neither.")
-    number = len(asked.users or asked.attributes or ())
-    if not 1 <= number <= limits.batch:
-        raise InputError(f"Expected 1 to {limits.batch} users in a request; found {number}.")
-    n = min(_USUAL, limits.n) if asked.n is None else asked.n
-    if not 1 <= n <= limits.n:
-        raise InputError(f"Expected n from 1 to {limits.n}; found {n}.")
-    if asked.attributes is not None and asked.exclude_seen:
-        raise InputError(
-            "Expected exclude_seen with users by id; users by attributes have seen nothing."
-        )
-    return n
 
 
 def _refusal(sentence: str) -> JSONResponse:

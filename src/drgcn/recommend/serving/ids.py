@@ -1,9 +1,10 @@
-"""Ids of any kind as rows and back, and lists of users to serve."""
+"""Ids of any kind as rows and back, lists of users to serve, and tables of what they get."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from drgcn._io import replacing
 from drgcn.errors import InputError
+from drgcn.recommend.retrieval.ranking import TopItems
 
 _FEW = 1 << 12  # ids up to which looking one by one is cheaper than a hash table of all
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
@@ -103,12 +106,7 @@ class IdLookup:
         import pyarrow.compute as pc
 
         if isinstance(wanted, Sequence):
-            try:
-                wanted = pa.array([str(value) for value in wanted], pa.large_string())
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    f"Expected ids that are text; found {error.object!r}, with half a character."
-                ) from None
+            wanted = as_texts(wanted)
         if isinstance(wanted, pa.ChunkedArray):
             wanted = wanted.combine_chunks()
         if pa.types.is_dictionary(wanted.type):
@@ -129,6 +127,18 @@ class IdLookup:
             return wanted.cast(pa.int64(), safe=not pa.types.is_uint64(wanted.type))
         fits = pc.match_substring_regex(wanted, _WHOLE)
         return pc.if_else(fits, wanted, pa.scalar(None, wanted.type)).cast(pa.int64())
+
+
+def as_texts(values: Sequence[Any], what: str = "ids") -> Any:
+    """Values as a pyarrow array of texts; ``what`` is what a message calls them."""
+    import pyarrow as pa
+
+    try:
+        return pa.array([str(value) for value in values], pa.large_string())
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"Expected {what} that are text; found {error.object!r}, with half a character."
+        ) from None
 
 
 def read_ids(path: Path, column: str | None = None) -> Any:
@@ -176,7 +186,11 @@ def read_ids(path: Path, column: str | None = None) -> Any:
 
 
 def known_rows(
-    lookup: IdLookup, ids: Any, skip_unknown: bool = False, option: str = "skip_unknown"
+    lookup: IdLookup,
+    ids: Any,
+    skip_unknown: bool = False,
+    option: str = "skip_unknown",
+    what: str = "users",
 ) -> tuple[Tensor, int]:
     """The rows of ids, and how many unknown ids were left out.
 
@@ -185,6 +199,7 @@ def known_rows(
         ids: The ids wanted, a list or a pyarrow array.
         skip_unknown: Leave out unknown ids instead of refusing them.
         option: What the caller calls that, for the message.
+        what: What has these ids, for the message.
     """
     rows = lookup.rows(ids)
     unknown = np.flatnonzero(rows < 0)
@@ -192,7 +207,7 @@ def known_rows(
         named = [repr(_plain(ids[int(place)])) for place in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
         raise InputError(
-            f"Expected ids of users that the export knows; found {len(unknown):,} others: "
+            f"Expected ids of {what} that the export knows; found {len(unknown):,} others: "
             f"{', '.join(named)}{more}. Correct them, or skip them ({option})."
         )
     return torch.from_numpy(rows[rows >= 0]), len(unknown)
@@ -214,3 +229,62 @@ def _column(names: Sequence[str], wanted: str | None, path: Path) -> str:
         f"Expected a column {wanted or 'user'!r} in {path}; found {', '.join(names)}. Name it "
         f"with --column."
     )
+
+
+def list_table(owners: Any, items: IdLookup, top: TopItems, owner: str = "user") -> Any:
+    """Columns ``user``, ``rank`` (from 1), ``item`` and ``score``, with the ids of the data.
+
+    Lists that say so have a column ``fallback`` too.
+
+    Args:
+        owners: The id of each list, a pyarrow array.
+        items: Ids of items.
+        top: The lists.
+        owner: Name of the first column.
+    """
+    import pyarrow as pa
+
+    found = top.items.numpy()
+    real = found >= 0
+    row, place = np.nonzero(real)
+    table = pa.table({
+        owner: owners.take(pa.array(row)),
+        "rank": pa.array((place + 1).astype(np.int32)),
+        "similar" if owner == "item" else "item": items.ids(found[real]),
+        "score": pa.array(top.scores.numpy()[real]),
+    })  # fmt: skip
+    fallback = getattr(top, "fallback", None)
+    return table if fallback is None else table.append_column("fallback", [fallback.numpy()[row]])
+
+
+class ListWriter:
+    """Takes tables of lists one after another."""
+
+    def __init__(self, path: Path, final: Path) -> None:
+        self.path, self.is_csv = path, final.suffix.lower() == ".csv"
+        self.writer: Any = None
+        self.rows = 0
+
+    def add(self, table: Any) -> None:
+        """Writes a table."""
+        if self.writer is None:
+            from pyarrow import csv, parquet
+
+            kind = csv.CSVWriter if self.is_csv else parquet.ParquetWriter
+            self.writer = kind(self.path, table.schema)
+        self.writer.write_table(table)
+        self.rows += table.num_rows
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+@contextmanager
+def list_writer(path: Path) -> Iterator[ListWriter]:
+    """A writer to a .parquet or .csv file that is there as a whole or not at all."""
+    if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
+        raise InputError(f"Expected --out to end in .parquet or .csv; found {path.name}.")
+    with replacing(path) as partial, closing(ListWriter(partial, path)) as writer:
+        yield writer

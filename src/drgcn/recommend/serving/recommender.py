@@ -1,49 +1,176 @@
-"""Lists of items for users of an export, by its index or exactly, and tables of them."""
+"""Lists of items for users of an export, for visitors and for items, under the rules of a shop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from drgcn._io import replacing
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.blocks import ItemBlocks
-from drgcn.recommend.retrieval.exact import exact_top
+from drgcn.recommend.retrieval.exact import exact_top, pair_scores
 from drgcn.recommend.retrieval.index import FaissIndex
 from drgcn.recommend.retrieval.ranking import TopItems
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.exporting import MANY_SEEN
-from drgcn.recommend.serving.ids import IdLookup, known_rows
+from drgcn.recommend.serving.ids import as_texts, known_rows
 from drgcn.sampling import CSRGraph
 
-#: Users whose lists depend on nobody who is searched with them. From 20 queries on, faiss computes
-#: scores by a matrix product, which rounds otherwise.
-TOGETHER = 16
+_NAMED = 20  # values of a category that a message names
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLists(TopItems):
+    """Lists of users or visitors.
+
+    Attributes:
+        fallback: Whether a list is that of the popular items, since the model knows nothing of
+            the user ``[queries]``; its scores are numbers of clicks.
+    """
+
+    fallback: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFilter:
+    """Rows of the items that lists may hold, ascending.
+
+    Attributes:
+        only: These alone; ``None`` for all.
+        never: None of these.
+    """
+
+    only: Tensor | None = None
+    never: Tensor | None = None
 
 
 @dataclass(frozen=True)
-class UserLists:
-    """Lists with the ids of the data, best items first.
+class ItemRules:
+    """Rules of a shop about the items in its lists.
 
     Attributes:
-        users: The id of each user; ``None`` for one by attributes.
-        items: The ids of each user's items.
-        scores: Their scores.
-        unknown: Ids of users that were left out.
+        allow: Ids of the only items that may be listed. (default: all)
+        deny: Ids of items that may not.
+        categories: For each column of categories that is named the values that an item may have;
+            one without a value does not pass.
     """
 
-    users: list[int | str | None]
-    items: list[list[int | str]]
-    scores: list[list[float]]
-    unknown: int = 0
+    allow: Sequence[int | str] | None = None
+    deny: Sequence[int | str] = ()
+    categories: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+
+    @property
+    def are_none(self) -> bool:
+        """Whether all items may be listed."""
+        return self.allow is None and not self.deny and not self.categories
+
+    def rows(
+        self, export: ExportFolder, skip_unknown: bool = False, option: str = "skip_unknown"
+    ) -> tuple[ItemFilter | None, int]:
+        """Return the items that pass, and how many unknown ids were left out.
+
+        Args:
+            export: The items.
+            skip_unknown: Leave out unknown ids instead of refusing them.
+            option: What the caller calls that, for the message.
+        """
+        if self.are_none:
+            return None, 0
+        lists = [list(self.allow or ()), list(self.deny)]
+        (allowed, unknown), (denied, more) = (
+            known_rows(export.item_lookup, ids, skip_unknown, option, "items") for ids in lists
+        )
+        if self.allow is None and not self.categories:
+            return ItemFilter(never=denied.unique()), unknown + more
+        passes = torch.ones(export.num_items, dtype=torch.bool)
+        if self.allow is not None:
+            passes.fill_(False)[allowed] = True
+        for name, values in self.categories.items():
+            passes &= _has_category(export, name, values)
+        passes[denied] = False
+        return ItemFilter(only=passes.nonzero()[:, 0]), unknown + more
+
+
+def _has_category(export: ExportFolder, name: str, values: Sequence[int | str]) -> Tensor:
+    import pyarrow.compute as pc
+
+    table = export.item_categories
+    if name not in table.category_names:
+        raise InputError(
+            f"Expected a category of items among {', '.join(table.category_names) or 'none'}; "
+            f"found {name!r}."
+        )
+    column = table.category_names.index(name)
+    known = table.category_values[column]
+    codes = pc.index_in(as_texts(values, "categories").cast(known.type), value_set=known)
+    if codes.null_count or not len(codes):
+        pairs = zip(values, codes, strict=True)
+        wrong = [value for value, code in pairs if not code.is_valid]
+        raise InputError(
+            f"Expected values of {name!r} that items have ({_named(known.to_pylist())}); found "
+            f"{_named(wrong) or 'none'}."
+        )
+    wanted = torch.tensor(codes.to_pylist(), dtype=torch.int32)
+    return torch.isin(table.categories[:, column], wanted)
+
+
+def _named(values: Sequence[Any]) -> str:
+    more = f" and {len(values) - _NAMED:,} more" if len(values) > _NAMED else ""
+    return ", ".join(map(repr, values[:_NAMED])) + more
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The parts of one score.
+
+    Attributes:
+        score: The score of the user and the item.
+        clicked: Rows of the items that the user has clicked, those that speak for it most first.
+        parts: Part of the score that comes from each.
+        rest: Part that comes from the user: its own embedding, its attributes, and biases. All
+            parts and the rest add up to the score.
+    """
+
+    score: float
+    clicked: Tensor
+    parts: Tensor
+    rest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Visitors:
+    """Users who are not in an export.
+
+    Attributes:
+        clicked: Rows of the items that each has clicked; ``None`` if nobody's clicks are given.
+        attributes: Attributes of each by name; ``None`` if nobody's are given.
+    """
+
+    clicked: Sequence[Tensor] | None = None
+    attributes: Sequence[Mapping[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(part) for part in (self.clicked, self.attributes) if part is not None}
+        if len(sizes) != 1 or 0 in sizes:
+            raise InputError(
+                f"Expected clicked items or attributes of at least one visitor, or both of as "
+                f"many visitors; found {' and '.join(map(str, sorted(sizes))) or 'neither'}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.clicked if self.clicked is not None else self.attributes or ())
+
+    def clicks(self, num_items: int) -> CSRGraph:
+        """Each visitor's items, each once and in order."""
+        given = self.clicked if self.clicked is not None else [torch.empty(0)] * len(self)
+        parts = [rows.long().unique() for rows in given]
+        size = torch.tensor([len(rows) for rows in parts])
+        return CSRGraph(F.pad(size.cumsum(0), (1, 0)), torch.cat(parts), num_items)
 
 
 class Recommender:
@@ -57,92 +184,67 @@ class Recommender:
     def __init__(self, export: ExportFolder, device: torch.device | str = "cpu") -> None:
         self.export = export
         self.device = torch.device(device)
-        self._blocks: ItemBlocks | None = None
-
-    def by_ids(
-        self,
-        ids: Sequence[int | str],
-        n: int,
-        *,
-        exclude_seen: bool = False,
-        exact: bool = False,
-        skip_unknown: bool = False,
-    ) -> UserLists:
-        """The lists of users by id."""
-        rows, unknown = known_rows(self.export.user_lookup, ids, skip_unknown)
-        top = self.for_users(rows, n, exclude_seen=exclude_seen, exact=exact)
-        return self._named(self.export.user_lookup.ids(rows.numpy()).to_pylist(), top, unknown)
-
-    def by_attributes(
-        self, users: Sequence[Mapping[str, Any]], n: int, *, exact: bool = False
-    ) -> UserLists:
-        """The lists of users by attributes alone."""
-        top = self.for_vectors(self.export.cold_users.vectors(users), n, exact=exact)
-        return self._named([None] * len(users), top)
-
-    def by_ids_together(
-        self,
-        requests: Sequence[Sequence[int | str]],
-        n: int,
-        *,
-        exclude_seen: bool = False,
-        exact: bool = False,
-    ) -> list[UserLists]:
-        """Lists of several requests, as :meth:`by_ids` gives them, by one search.
-
-        Raises:
-            InputError: If an id is unknown.
-        """
-        index = None if exact else self.export.index
-        if index is not None and index.kind == "hnsw":  # finds other items in longer searches
-            options = {"exclude_seen": exclude_seen, "exact": exact}
-            return [self.by_ids(ids, n, **options) for ids in requests]
-        ends = list(accumulate((len(ids) for ids in requests), initial=0))
-        if ends[-1] > TOGETHER:
-            raise InputError(f"Expected at most {TOGETHER} users; found {ends[-1]}.")
-        every = [one for ids in requests for one in ids]
-        found = self.by_ids(every, n, exclude_seen=exclude_seen, exact=exact)
-        return [
-            UserLists(found.users[a:b], found.items[a:b], found.scores[a:b])
-            for a, b in pairwise(ends)
-        ]
-
-    def _named(self, users: list[Any], top: TopItems, unknown: int = 0) -> UserLists:
-        real = top.items >= 0
-        ends = [0, *real.sum(dim=1).cumsum(0).tolist()]
-        ids = self.export.item_lookup.ids(top.items[real].numpy()).to_pylist()
-        scores = top.scores[real].tolist()
-        places = list(pairwise(ends))
-        return UserLists(
-            users, [ids[a:b] for a, b in places], [scores[a:b] for a, b in places], unknown
-        )
 
     def for_users(
-        self, rows: Tensor, n: int, *, exclude_seen: bool = False, exact: bool = False
-    ) -> TopItems:
-        """The lists of users by row."""
+        self,
+        rows: Tensor,
+        n: int,
+        *,
+        exclude_seen: bool = False,
+        exact: bool = False,
+        among: ItemFilter | None = None,
+    ) -> RankedLists:
+        """The lists of users by row; popular items for those of whom the model knows nothing."""
         seen = _some_rows(self.export.seen, rows) if exclude_seen else None
-        return self.for_vectors(self.export.users.rows(rows), n, seen=seen, exact=exact)
+        vectors = self.export.users.rows(rows)
+        top = self.for_vectors(vectors, n, seen=seen, exact=exact, among=among)
+        return self._with_fallback(top, self.export.known_users[rows], n, seen, among)
+
+    def for_visitors(
+        self,
+        visitors: Visitors,
+        n: int,
+        *,
+        exclude_seen: bool = False,
+        exact: bool = False,
+        among: ItemFilter | None = None,
+    ) -> RankedLists:
+        """The lists of visitors; popular items for those of whom the model knows nothing.
+
+        Of clicked items count those that the model knows, by clicks of others or by attributes.
+        """
+        seen = visitors.clicks(self.export.num_items) if exclude_seen else None
+        vectors, known = self._visitor_vectors(visitors)
+        top = self.for_vectors(vectors, n, seen=seen, exact=exact, among=among)
+        return self._with_fallback(top, known, n, seen, among)
 
     def for_vectors(
-        self, vectors: Tensor, n: int, *, seen: CSRGraph | None = None, exact: bool = False
+        self,
+        vectors: Tensor,
+        n: int,
+        *,
+        seen: CSRGraph | None = None,
+        exact: bool = False,
+        among: ItemFilter | None = None,
     ) -> TopItems:
         """The lists of vectors ``[q, d]``, on the CPU; -1 where there are fewer items.
 
         With an index, a user who has seen very many items, or whose list the index cannot fill,
-        is searched exactly.
+        is searched exactly, and so is a list of certain items alone.
 
         Args:
             vectors: One for each list.
             n: Length of a list.
             seen: What must not come out, a row for each vector.
             exact: Do without the index.
+            among: What may come out.
         """
         if n < 1:
             raise InputError(f"Expected n to be at least one; found {n}.")
-        index = None if exact else self.export.index
+        index = None if exact or _is_narrow(among) else self.export.index
         if index is None:
-            return self._exact(vectors, n, seen)
+            return self._best(self._item_blocks, vectors, n, seen, among)
+        seen = self._excluded(len(vectors), seen, among)
         left_out = torch.zeros(len(vectors), dtype=torch.int64) if seen is None else seen.degree
         few = left_out <= MANY_SEEN
         top = _by_index(index, vectors, n, seen, few)
@@ -150,17 +252,189 @@ class Recommender:
         short = ((top.items >= 0).sum(dim=1) < full).nonzero()[:, 0]
         if short.numel():
             part = None if seen is None else _some_rows(seen, short)
-            again = self._exact(vectors[short], n, part)
+            again = self._best(self._item_blocks, vectors[short], n, part)
             top.items[short], top.scores[short] = again.items, again.scores
         return top
 
-    def _exact(self, vectors: Tensor, n: int, seen: CSRGraph | None) -> TopItems:
-        if self._blocks is None:
-            items = self.export.items.to(self.device)
-            self._blocks = ItemBlocks.of(items, self.export.manifest.metric)
+    def similar(
+        self, items: Tensor, n: int, *, exact: bool = False, among: ItemFilter | None = None
+    ) -> TopItems:
+        """The items whose vectors point the same way as those of some items, by row.
+
+        Scores are cosines. An item is not in its own list.
+        """
+        export = self.export
+        if unknown := (~export.known_items[items]).nonzero()[:, 0].tolist():
+            raise InputError(
+                f"Expected items that the model knows something of; found "
+                f"{len(unknown):,} that nobody has clicked, the first of them "
+                f"{export.item_lookup.ids(items[unknown[:1]].numpy())[0]}."
+            )
+        own = CSRGraph(torch.arange(len(items) + 1), items, export.num_items)
+        vectors = F.normalize(export.items[items].float(), dim=1)
+        if export.manifest.normalised:
+            return self.for_vectors(vectors, n, seen=own, exact=exact, among=among)
+        return self._best(self._unit_blocks, vectors, n, own, among)
+
+    def popular(
+        self,
+        count: int,
+        n: int,
+        *,
+        seen: CSRGraph | None = None,
+        among: ItemFilter | None = None,
+    ) -> TopItems:
+        """So many lists of the most clicked items; scores are numbers of clicks."""
+        return self._best(self._popular_blocks, torch.ones(count, 1), n, seen, among)
+
+    def why(self, item: int, user: int | Visitors) -> Explanation:
+        """The parts of a score that come from the items that a user, or one visitor, clicked."""
+        export, fold_in = self.export, self.export.fold_in
+        length = None
+        if isinstance(user, Visitors):
+            if len(user) != 1:
+                raise InputError(f"Expected one visitor; found {len(user)}.")
+            vector, known = self._visitor_vectors(user)
+            clicks, own = self._known_clicks(user), self._own(user)
+        else:
+            rows = torch.tensor([user])
+            known, clicks = export.known_users[rows], _some_rows(export.seen, rows)
+            own = self._own_of_user(rows)
+            vector = export.users.rows(rows)
+            length = None if fold_in.lengths is None else fold_in.lengths[user]
+        if not bool(known[0]):
+            raise InputError(
+                "Expected a user of whom the model knows something; found one without clicks on "
+                "items that it knows, whose list is that of the popular items."
+            )
+        target = export.items[item].float()
+        score = float(pair_scores(vector[0], target, "ip"))
+        parts = fold_in.contributions(clicks, own, target, length)
+        order = parts.argsort(descending=True, stable=True)
+        rest = score - float(parts.double().sum())
+        return Explanation(score, clicks.col.long()[order], parts[order], rest)
+
+    def _visitor_vectors(self, visitors: Visitors) -> tuple[Tensor, Tensor]:
+        """Their vectors, and of which the model knows anything."""
+        if visitors.clicked is None:
+            assert visitors.attributes is not None
+            vectors = self.export.cold_users.vectors(visitors.attributes)
+            return vectors, torch.ones(len(visitors), dtype=torch.bool)
+        clicks = self._known_clicks(visitors)
+        vectors = self.export.fold_in.vectors(clicks, self._own(visitors))
+        return vectors, (clicks.degree > 0) | (visitors.attributes is not None)
+
+    def _known_clicks(self, visitors: Visitors) -> CSRGraph:
+        clicks = visitors.clicks(self.export.num_items)
+        return _columns(clicks, self.export.known_items[clicks.col])
+
+    def _own(self, visitors: Visitors) -> Tensor | None:
+        export = self.export
+        given = visitors.attributes
+        if given is None and not export.manifest.cold_users:
+            return export.fold_in.own(None, len(visitors))
+        table = export.cold_users.encoded(given if given is not None else [{}] * len(visitors))
+        return export.fold_in.own(table, len(visitors))
+
+    def _own_of_user(self, rows: Tensor) -> Tensor | None:
+        export = self.export
+        if not export.manifest.cold_users:
+            return export.fold_in.own(None, len(rows), rows)
+        return export.fold_in.own(export.cold_users.table.rows(rows), len(rows), rows)
+
+    def _with_fallback(
+        self,
+        top: TopItems,
+        known: Tensor,
+        n: int,
+        seen: CSRGraph | None,
+        among: ItemFilter | None,
+    ) -> RankedLists:
+        other = (~known).nonzero()[:, 0]
+        if other.numel():
+            part = None if seen is None else _some_rows(seen, other)
+            popular = self.popular(other.numel(), n, seen=part, among=among)
+            top.items[other], top.scores[other] = popular.items, popular.scores
+        return RankedLists(top.scores, top.items, top.widened, top.scanned, ~known)
+
+    @cached_property
+    def _item_blocks(self) -> ItemBlocks:
+        items = self.export.items.to(self.device)
+        return ItemBlocks.of(items, self.export.manifest.metric)
+
+    @cached_property
+    def _unit_blocks(self) -> ItemBlocks:
+        return ItemBlocks.of(F.normalize(self._item_blocks.items, dim=1))
+
+    @cached_property
+    def _popular_blocks(self) -> ItemBlocks:
+        return ItemBlocks.of(self.export.item_clicks[:, None].float().to(self.device))
+
+    def _best(
+        self,
+        blocks: ItemBlocks,
+        vectors: Tensor,
+        n: int,
+        seen: CSRGraph | None,
+        among: ItemFilter | None = None,
+    ) -> TopItems:
+        """Exact lists."""
+        only = None if among is None else among.only
+        if only is None:
+            seen = self._excluded(len(vectors), seen, among)
+        else:
+            if not only.numel():
+                return _empty_lists(len(vectors), n)
+            blocks = ItemBlocks.of(blocks.items[only.to(self.device)], blocks.metric)
+            seen = None if seen is None else _renumbered(seen, only)
         exclude = None if seen is None else seen.to(self.device)
-        top = exact_top(vectors.to(self.device), self._blocks, n, exclude=exclude)
-        return TopItems(top.scores.cpu(), top.items.cpu(), top.widened, top.scanned)
+        top = exact_top(vectors.to(self.device), blocks, n, exclude=exclude)
+        items = top.items.cpu()
+        if only is not None:
+            items = torch.where(items >= 0, only[items.clamp(min=0)], -1)
+        return TopItems(top.scores.cpu(), items, top.widened, top.scanned)
+
+    def _excluded(
+        self, count: int, seen: CSRGraph | None, among: ItemFilter | None
+    ) -> CSRGraph | None:
+        """Items that must not come out: what each has seen, and what nobody may see."""
+        if among is None or among.never is None:
+            return seen
+        width = self.export.num_items
+        pairs = (torch.arange(count)[:, None] * width + among.never).flatten()
+        if seen is not None:
+            pairs = torch.cat([pairs, _rows(seen) * width + seen.col])
+        pairs = pairs.unique()
+        counts = torch.bincount(pairs // width, minlength=count)
+        return CSRGraph(F.pad(counts.cumsum(0), (1, 0)), pairs % width, width)
+
+
+def _is_narrow(among: ItemFilter | None) -> bool:
+    return among is not None and among.only is not None
+
+
+def _empty_lists(count: int, n: int) -> TopItems:
+    return TopItems(
+        torch.full((count, n), -torch.inf), torch.full((count, n), -1, dtype=torch.int64)
+    )
+
+
+def _rows(graph: CSRGraph) -> Tensor:
+    """The row of each entry."""
+    return torch.arange(graph.num_rows).repeat_interleave(graph.degree.long())
+
+
+def _columns(graph: CSRGraph, kept: Tensor) -> CSRGraph:
+    """The graph with some of its entries."""
+    counts = torch.bincount(_rows(graph)[kept], minlength=graph.num_rows)
+    return CSRGraph(F.pad(counts.cumsum(0), (1, 0)), graph.col[kept], graph.num_cols)
+
+
+def _renumbered(graph: CSRGraph, only: Tensor) -> CSRGraph:
+    """The entries in some columns, which are numbered anew."""
+    place = torch.searchsorted(only, graph.col.long()).clamp(max=len(only) - 1)
+    part = _columns(graph, only[place] == graph.col)
+    return CSRGraph(part.rowptr, torch.searchsorted(only, part.col.long()), len(only))
 
 
 def _by_index(
@@ -169,10 +443,7 @@ def _by_index(
     """Lists of the index for users who have seen few items; empty for the others."""
     if seen is None:
         return index.search(vectors, n)
-    top = TopItems(
-        torch.full((len(vectors), n), -torch.inf),
-        torch.full((len(vectors), n), -1, dtype=torch.int64),
-    )
+    top = _empty_lists(len(vectors), n)
     some = few.nonzero()[:, 0]
     if some.numel():
         exclude = _some_rows(seen, some)
@@ -192,50 +463,3 @@ def _some_rows(graph: CSRGraph, rows: Tensor) -> CSRGraph:
     owner = torch.arange(rows.numel()).repeat_interleave(size)
     entry = torch.arange(owner.numel()) - rowptr[owner] + start[owner]
     return CSRGraph(rowptr, graph.col[entry], graph.num_cols)
-
-
-def list_table(users: IdLookup, items: IdLookup, rows: Tensor, top: TopItems) -> Any:
-    """Columns ``user``, ``rank`` (from 1), ``item`` and ``score``, with the ids of the data."""
-    import pyarrow as pa
-
-    found = top.items.numpy()
-    real = found >= 0
-    owner = np.broadcast_to(rows.numpy()[:, None], found.shape)[real]
-    rank = np.broadcast_to(np.arange(1, found.shape[1] + 1, dtype=np.int32), found.shape)[real]
-    columns = [users.ids(owner), pa.array(rank), items.ids(found[real])]
-    return pa.table(
-        [*columns, pa.array(top.scores.numpy()[real])], names=["user", "rank", "item", "score"]
-    )
-
-
-class ListWriter:
-    """Takes tables of lists one after another."""
-
-    def __init__(self, path: Path, final: Path) -> None:
-        self.path, self.is_csv = path, final.suffix.lower() == ".csv"
-        self.writer: Any = None
-        self.rows = 0
-
-    def add(self, table: Any) -> None:
-        """Writes a table."""
-        if self.writer is None:
-            from pyarrow import csv, parquet
-
-            kind = csv.CSVWriter if self.is_csv else parquet.ParquetWriter
-            self.writer = kind(self.path, table.schema)
-        self.writer.write_table(table)
-        self.rows += table.num_rows
-
-    def close(self) -> None:
-        """Ends the file."""
-        if self.writer is not None:
-            self.writer.close()
-
-
-@contextmanager
-def list_writer(path: Path) -> Iterator[ListWriter]:
-    """A writer to a .parquet or .csv file that is there as a whole or not at all."""
-    if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
-        raise InputError(f"Expected --out to end in .parquet or .csv; found {path.name}.")
-    with replacing(path) as partial, closing(ListWriter(partial, path)) as writer:
-        yield writer

@@ -27,7 +27,12 @@ from typing import cast
 import torch
 
 from drgcn.errors import InputError, how_to_install
-from drgcn.recommend.serving.export_folder import MANIFEST, ExportFolder
+from drgcn.recommend.serving.export_folder import (
+    COUNTS,
+    ITEM_ATTRIBUTES,
+    MANIFEST,
+    ExportFolder,
+)
 from drgcn.recommend.serving.recommender import Recommender
 
 TOKEN_VARIABLE = "DRGCN_SERVE_TOKEN"
@@ -238,6 +243,13 @@ def load_recommender(folder: Path) -> Recommender:
         _ = export.seen
     if export.manifest.cold_users:
         _ = export.cold_users
+    if export.manifest.fold_in:
+        _ = export.fold_in
+    if export.manifest.listed(ITEM_ATTRIBUTES):
+        _ = export.item_categories
+    recommender.similar(export.known_items.nonzero()[:1, 0], 1)
+    if export.manifest.seen or export.manifest.listed(COUNTS):
+        recommender.popular(1, 1)
     for path, known in zip(files, before, strict=True):
         if _signature(path) != known:
             raise InputError(
