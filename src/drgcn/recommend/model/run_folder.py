@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ Gate = Literal["none", "constant", "static", "dr"]
 MOST_ID_ROWS = 1 << 20
 WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
 HISTORY, RECORD = "history.json", "record.json"
+CONFIG = "config.toml"
 CHECKPOINT = "checkpoint.safetensors"
+CHOICE = "choice.safetensors"  # checkpoint of a training that validation watches
 _POINTS = 1000
 
 
@@ -174,6 +177,13 @@ def save_run(
     _write(folder / RECORD, record)
     _write(folder / SETTINGS, {"model": describe(model), "training": settings})
     return folder
+
+
+def relative_source(source: dict[str, str], run: Path) -> dict[str, str]:
+    """Where clicks came from, with a folder relative to a run: both may be moved together."""
+    if not source.get("folder"):
+        return source
+    return {**source, "folder": os.path.relpath(source["folder"], run)}
 
 
 def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from drgcn._io import write_once
 from drgcn.errors import InputError
+from drgcn.recommend.model.fitting import Stopping, steps_of
 from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
 from drgcn.recommend.model.run_folder import Gate, ModelName, ModelOptions
@@ -202,12 +203,8 @@ class StudySettings:
             )
         if not self.n or min(self.n) < 1:
             raise InputError(f"Expected lists of at least one item; found {self.n}.")
-        if not (self.every > 0 and self.epochs_max > 0 and self.patience > 0):
-            raise InputError(
-                f"Expected epochs, epochs between looks and patience above zero; found "
-                f"{self.epochs_max}, {self.every} and {self.patience}."
-            )
-        self.training(1)  # which checks the rest
+        self.stopping()  # which checks what it holds, as the next does
+        self.training(1)
 
     def model_options(self) -> ModelOptions:
         """Options of the model that is trained."""
@@ -239,9 +236,20 @@ class StudySettings:
             bfloat16=self.bfloat16,
         )
 
+    def stopping(self) -> Stopping:
+        """Rule by which training ends."""
+        return Stopping(
+            epochs_max=self.epochs_max,
+            every=self.every,
+            patience=self.patience,
+            n=self.n[0],
+            exclude_seen=self.exclude_seen,
+            most_users=self.valid_users,
+        )
+
     def steps(self, epochs: float, clicks: int) -> int:
         """Steps that show so many clicks so often."""
-        return max(round(epochs * clicks / self.batch_size), 1)
+        return steps_of(epochs, clicks, self.batch_size)
 
     def to_dict(self) -> dict[str, Any]:
         """As a record holds it: through JSON and back, so that tuples are lists."""
