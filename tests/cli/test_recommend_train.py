@@ -28,7 +28,10 @@ def succeed(*arguments):
     return done.stdout
 
 
-SMALL = ("--steps", 3, "--batch-size", 32, "--channels", 8, "--fan-outs", "3,2", "--negatives", 8)
+SMALL = (
+    *("--steps", 3, "--batch-size", 32, "--channels", 8, "--fan-outs", "3,2", "--negatives", 8),
+    *("--model", "sage"),
+)
 
 
 def test_a_run_writes_weights_settings_history_and_record(folder, tmp_path):
@@ -39,6 +42,7 @@ def test_a_run_writes_weights_settings_history_and_record(folder, tmp_path):
     model, facts = load_run(out)
     assert facts["training"]["day"] == 3
     assert facts["model"]["gate"] == "dr"
+    assert facts["model"]["kind"] == "sage"
     record = json.loads((out / "record.json").read_text())
     assert record["content_hash"] == data(days=4).content_hash
     assert record["clicks"] == data(days=4).graph.until(3).num_clicks
@@ -92,6 +96,8 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
         "without --patience": ("--patience", 3),
         "no gate for lightgcn": ("--model", "lightgcn", "--gate", "dr"),
         "content hash abc": ("--content-hash", "abc"),
+        "with --model hybrid": ("--cold-share", 0.5),
+        "cold users from 0 to 1": ("--model", "hybrid", "--cold-share", 1),
     }
     for words, arguments in cases.items():
         done = run(folder, "--out", tmp_path / "run", *SMALL, *arguments)
@@ -155,7 +161,7 @@ def test_settings_that_cannot_be_read(folder, tmp_path):
         assert words in str(done.exception)
     path.write_text("steps = 2.5")
     assert run(folder, "--config", path, "--out", tmp_path / "run").exit_code == 2
-    path.write_text("fan-outs = [3, 2]\nsteps = 1\nchannels = 4\nbatch_size = 8")
+    path.write_text('model = "sage"\nfan-outs = [3, 2]\nsteps = 1\nchannels = 4\nbatch_size = 8')
     succeed(folder, "--config", path, "--out", tmp_path / "run")
     _, facts = load_run(tmp_path / "run")
     assert facts["model"]["fan_outs"] == [3, 2]
@@ -186,6 +192,22 @@ def test_a_published_set_is_known_by_its_name(tmp_path, monkeypatch):
     assert json.loads(done("evaluate", "run", "--n", 5, "--json"))["data"]["name"] == "amazon-book"
     succeed("./amazon-book", "--out", "own", *SMALL, *root)
     assert json.loads((tmp_path / "own" / "record.json").read_text())["users"] == 60
+
+
+def test_the_model_suits_what_is_known(folder, tmp_path):
+    from drgcn.recommend.clicks import ClickData
+
+    from .recommend_chain import done
+
+    succeed(folder, "--out", tmp_path / "both", *SMALL[:-2])
+    _, facts = load_run(tmp_path / "both")
+    assert (facts["model"]["kind"], facts["model"]["gate"]) == ("hybrid", None)
+    assert facts["model"]["cold_share"] == 0.3
+    done("evaluate", tmp_path / "both", "--n", 5)
+    done("export", tmp_path / "both", "--out", tmp_path / "export", "--index", "none")
+    plain = ClickData(graph()).save(tmp_path / "plain")
+    succeed(plain, "--out", tmp_path / "ids", *SMALL[:-2])
+    assert load_run(tmp_path / "ids")[1]["model"]["kind"] == "lightgcn"
 
 
 @pytest.mark.parametrize(

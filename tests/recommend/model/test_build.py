@@ -52,7 +52,7 @@ def test_commands_benchmarks_and_example_build_the_same_model(monkeypatch, tmp_p
     plain = ClickData(graph(days=4))  # no attributes: users and items have rows of their own
     folder, split = plain.save(tmp_path / "clicks"), ClickSplit.by_time(plain)
     same = ("--channels", "64", "--fan-outs", "10,5")
-    train = ("train", folder, "--out", tmp_path / "run", *same)
+    train = ("train", folder, "--out", tmp_path / "run", *same, "--model", "sage")
     compare = ("compare", folder, "--out", tmp_path / "study", *same, "--gates", "dr")
     job, stages = (benchmark(name, monkeypatch) for name in ("astar_job", "recommend"))
     args = Namespace(device="cpu", epochs=1.0, batch=32, lr=1e-3, steps=1)

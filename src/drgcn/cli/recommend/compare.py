@@ -46,7 +46,9 @@ def compare(
         typer.Option(help="Of none, constant, static, dr.", show_default="all; none for lightgcn"),
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="How many, from 0.")] = 5,
-    model: Annotated[Model, typer.Option(help="SAGE, or LightGCN without gates.")] = Model.sage,
+    model: Annotated[
+        Model, typer.Option(help="SAGE, hybrid, or LightGCN without gates.")
+    ] = Model.sage,
     fast: Annotated[
         bool, typer.Option("--fast", help="LightGCN with a softmax loss: a variant.")
     ] = False,

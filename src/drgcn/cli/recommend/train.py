@@ -33,13 +33,19 @@ def train(
         Path, typer.Option(help="Folder of the run; one that was cut off goes on.")
     ] = Path("run"),
     model: Annotated[
-        Model, typer.Option(help="SAGE on attributes, or LightGCN on ids.", rich_help_panel=_MODEL)
-    ] = Model.sage,
+        Model | None,
+        typer.Option(
+            help="LightGCN on ids, on ids and attributes (hybrid), or SAGE on attributes.",
+            show_default="hybrid; lightgcn without attributes; sage for more than 20 million "
+            "clicks",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     gate: Annotated[
         Gate | None,
         typer.Option(
-            help="In front of every layer of SAGE.",
-            show_default="dr; none for lightgcn",
+            help="In front of every layer of SAGE, or of the attributes in the hybrid.",
+            show_default="dr for sage, else none",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -50,7 +56,8 @@ def train(
         str, typer.Option(help="Neighbours drawn at each level.", rich_help_panel=_MODEL)
     ] = "10,5",
     layers: Annotated[
-        int, typer.Option(min=0, help="Layers of LightGCN.", rich_help_panel=_MODEL)
+        int,
+        typer.Option(min=0, help="Propagations of LightGCN and hybrid.", rich_help_panel=_MODEL),
     ] = 3,
     user_ids: Annotated[
         int | None,
@@ -75,7 +82,7 @@ def train(
         typer.Option(
             min=0,
             help="Scores are divided by it.",
-            show_default="0.07; 0.2 for lightgcn, 1 with bpr",
+            show_default="0.2; 0.07 for sage, 1 for lightgcn with bpr",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -85,6 +92,14 @@ def train(
             "--normalize/--no-normalize",
             help="Give vectors the length one.",
             show_default="yes; not for lightgcn with bpr",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    cold_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of users whose clicks the hybrid hides in a step, to learn of new users.",
+            show_default="0.3",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -260,6 +275,7 @@ def train(
         item_ids=item_ids,
         temperature=temperature,
         normalize=normalize,
+        cold_share=cold_share,
         day=day,
         all_days=all_days,
         targets=targets,

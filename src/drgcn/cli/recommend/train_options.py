@@ -30,6 +30,7 @@ class Model(StrEnum):
 
     sage = "sage"
     lightgcn = "lightgcn"
+    hybrid = "hybrid"
 
 
 class Targets(StrEnum):
@@ -41,15 +42,18 @@ class Targets(StrEnum):
 
 # By model and loss, where nothing else is said. BPR with LightGCN is as its authors have it, on
 # all of their sets; a softmax over a batch sees thousands of items a step where BPR sees one.
+_SOFTMAX: dict[str, Any] = {
+    "normalize": True,
+    "temperature": 0.2,
+    "weight_decay": 1e-4,
+    "lr": 1e-2,
+}
 _DEFAULTS: dict[tuple[Model, str], dict[str, Any]] = {
     (Model.sage, "softmax"): {"normalize": True, "temperature": 0.07},
     (Model.sage, "bpr"): {"normalize": True, "temperature": 0.07},
-    (Model.lightgcn, "softmax"): {
-        "normalize": True,
-        "temperature": 0.2,
-        "weight_decay": 1e-4,
-        "lr": 1e-2,
-    },
+    (Model.lightgcn, "softmax"): _SOFTMAX,
+    (Model.hybrid, "softmax"): _SOFTMAX,
+    (Model.hybrid, "bpr"): _SOFTMAX,
     (Model.lightgcn, "bpr"): {
         "normalize": False,
         "temperature": 1.0,
@@ -70,6 +74,8 @@ _USUAL: dict[str, Any] = {
     "patience": 10,
 }
 _VALIDATION = ("epochs_max", "every", "patience")  # of no meaning for a known length
+_MOST_CLICKS = 20_000_000  # propagated over at every step where no model is asked for
+_COLD_SHARE = 0.3
 _STEPS = 100  # about so many make an epoch
 _BATCHES = (128, 8192)
 _NEGATIVES = 1024  # at most; as many as a quarter of the batch
@@ -87,7 +93,7 @@ class TrainOptions:
 
     data: str
     out: Path
-    model: Model
+    model: Model | None
     gate: Gate | None
     channels: int
     fan_outs: str
@@ -96,6 +102,7 @@ class TrainOptions:
     item_ids: int | None
     temperature: float | None
     normalize: bool | None
+    cold_share: float | None
     day: int | None
     all_days: bool
     targets: Targets
@@ -127,7 +134,11 @@ class TrainOptions:
         if self.model is Model.lightgcn and self.gate not in (None, Gate.none):
             raise InputError(
                 f"Expected no gate for lightgcn, which has no layer to put one in front of; found "
-                f"{self.gate}. Use --gate none, or --model sage."
+                f"{self.gate}. Use --gate none, or --model sage or hybrid."
+            )
+        if self.cold_share is not None and self.model not in (None, Model.hybrid):
+            raise InputError(
+                f"Expected --cold-share with --model hybrid; found {self.model}. Leave one out."
             )
         given = [name for name in ("hold_out", *_VALIDATION) if getattr(self, name) is not None]
         if given and not self.validated:
@@ -146,20 +157,29 @@ class TrainOptions:
         """True if validation says how long to train."""
         return self.epochs is None and self.steps is None
 
-    def resolved(self, clicks: int) -> TrainOptions:
+    def resolved(self, clicks: int, attributes: bool) -> TrainOptions:
         """The same with what was left open filled in, by model, loss and number of clicks.
 
-        A batch is such that an epoch has about a hundred steps, so that few clicks do not mean
-        few steps; but no larger than fits, and no smaller than a softmax over it needs.
+        Models that propagate over all clicks at every step are for as many as that is quick for;
+        beyond, SAGE draws neighbours. A batch is such that an epoch has about a hundred steps, so
+        that few clicks do not mean few steps; but no larger than fits, and no smaller than a
+        softmax over it needs.
 
         Args:
             clicks: Clicks to learn from.
+            attributes: True if something is known of users or items.
         """
+        model = self.model
+        if model is None:
+            model = Model.hybrid if attributes else Model.lightgcn
+            model = Model.sage if clicks > _MOST_CLICKS else model
         loss = self.loss or "softmax"
-        usual = _USUAL | {"batch_size": _batch_size(clicks)}
-        usual |= _DEFAULTS.get((self.model, loss), {})
+        usual = _USUAL | {"batch_size": _batch_size(clicks)} | _DEFAULTS.get((model, loss), {})
+        usual |= {"model": model, "loss": loss}
+        usual["gate"] = Gate.dr if model is Model.sage else Gate.none
         usual["negatives"] = min((self.batch_size or usual["batch_size"]) // 4, _NEGATIVES)
-        usual |= {"loss": loss, "gate": Gate.none if self.model is Model.lightgcn else Gate.dr}
+        if model is Model.hybrid:
+            usual["cold_share"] = _COLD_SHARE
         skipped = () if self.validated else _VALIDATION
         found = {
             name: value
@@ -172,6 +192,7 @@ class TrainOptions:
         """Options of the model, once all are resolved."""
         from drgcn.recommend.model.run_folder import ModelOptions
 
+        assert self.model is not None
         assert self.gate is not None
         return ModelOptions(
             model=self.model.value,
@@ -184,6 +205,7 @@ class TrainOptions:
             item_ids=self.item_ids,
             temperature=self.temperature,
             normalize=self.normalize,
+            cold_share=self.cold_share,
         )
 
     def settings(self) -> TrainSettings:

@@ -107,7 +107,7 @@ def prepare(options: TrainOptions) -> PreparedRun:
     last, seen = _held_back(data.graph, options), data.graph.num_clicks
     if last is not None and data.graph.days is not None:
         seen = int((data.graph.days < last).sum())
-    options = options.resolved(seen)
+    options = options.resolved(seen, data.users is not None or data.items is not None)
     if options.validated and options.hold_out is None and not _has_validation(data, last):
         options = replace(options, hold_out=_HOLD_OUT)
     options.settings(), options.stopping(), options.model_options()  # which check their values
