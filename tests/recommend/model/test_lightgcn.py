@@ -153,7 +153,8 @@ def _pairs(clicks):
 def test_a_user_without_clicks_has_attributes_alone():
     clicks = data()
     model, inputs = hybrid(clicks)
-    users, _, cold = model.with_cold_users(inputs)
+    found = model.vectors(inputs)
+    users, cold = found.users, found.cold
     torch.testing.assert_close(users[55:], cold[55:])  # the last five have no clicks
     assert not torch.allclose(users[0], cold[0])
     with torch.no_grad():
@@ -161,7 +162,9 @@ def test_a_user_without_clicks_has_attributes_alone():
     assert torch.equal(model(inputs)[0], users)
     plain = ClickData(clicks.graph)
     model, inputs = hybrid(plain)
-    cold = model.with_cold_users(inputs)[2]
+    found = model.vectors(inputs)
+    cold = found.cold
+    assert found.spread.item() == 0
     assert torch.allclose(cold, cold[:1].expand(60, -1))  # nothing is known of anybody
 
 
@@ -172,7 +175,8 @@ def test_hidden_clicks_train_what_new_users_get():
         model, _ = hybrid(clicks, seed=1, cold_share=share, temperature=0.2, normalize=True)
         train(model, clicks, settings=TrainSettings(steps=40, batch_size=128, lr=0.02))
         known = model.inputs(clicks.graph, model.prepare_attributes(clicks))
-        _, items, cold = model.with_cold_users(known)
+        found = model.vectors(known)
+        items, cold = found.items, found.cold
         users, clicked = _pairs(clicks.graph)
         losses[share] = float(
             F.cross_entropy(cold[users] @ items.T / 0.2, clicked.long()).detach()

@@ -56,9 +56,14 @@ def train(
         str, typer.Option(help="Neighbours drawn at each level.", rich_help_panel=_MODEL)
     ] = "10,5",
     layers: Annotated[
-        int,
-        typer.Option(min=0, help="Propagations of LightGCN and hybrid.", rich_help_panel=_MODEL),
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Propagations (lightgcn, hybrid).",
+            show_default="2; 3 for lightgcn with bpr",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     user_ids: Annotated[
         int | None,
         typer.Option(

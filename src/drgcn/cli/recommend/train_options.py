@@ -43,6 +43,7 @@ class Targets(StrEnum):
 # By model and loss, where nothing else is said. BPR with LightGCN is as its authors have it, on
 # all of their sets; a softmax over a batch sees thousands of items a step where BPR sees one.
 _SOFTMAX: dict[str, Any] = {
+    "layers": 2,
     "normalize": True,
     "temperature": 0.2,
     "weight_decay": 1e-4,
@@ -66,6 +67,7 @@ _DEFAULTS: dict[tuple[Model, str], dict[str, Any]] = {
     },
 }
 _USUAL: dict[str, Any] = {
+    "layers": 3,
     "weight_decay": 0.0,
     "draw": "clicks",
     "lr": 1e-3,
@@ -97,7 +99,7 @@ class TrainOptions:
     gate: Gate | None
     channels: int
     fan_outs: str
-    layers: int
+    layers: int | None
     user_ids: int | None
     item_ids: int | None
     temperature: float | None
@@ -194,6 +196,7 @@ class TrainOptions:
 
         assert self.model is not None
         assert self.gate is not None
+        assert self.layers is not None
         return ModelOptions(
             model=self.model.value,
             gate=self.gate.value,

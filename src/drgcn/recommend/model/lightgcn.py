@@ -127,6 +127,23 @@ class GraphInputs:
     attributes: ClickAttributes
 
 
+@dataclass(frozen=True, eq=False)
+class HybridVectors:
+    """Embeddings that :class:`AttributedLightGCN` computes of all nodes.
+
+    Attributes:
+        users: Those of users ``[users, d]``.
+        items: Those of items ``[items, d]``.
+        cold: Those of users as if they had no clicks ``[users, d]``.
+        spread: Mean square by which attributes move users away from the bias.
+    """
+
+    users: Tensor
+    items: Tensor
+    cold: Tensor
+    spread: Tensor
+
+
 class AttributedLightGCN(LightGCN):
     r"""LightGCN over embeddings of ids and attributes together.
 
@@ -153,6 +170,8 @@ class AttributedLightGCN(LightGCN):
         gate: :obj:`"dr"`, the controls :obj:`"static"` and :obj:`"constant"`, or :obj:`None`.
         embedding_channels: Width of a category's embedding.
         cold_share: Share of the users in a batch that are trained as if they had no clicks.
+        shrinkage: Weight in the loss of the mean square by which attributes move users away from
+            the bias: a few active users would else decide what their like are shown.
         temperature: What scores are divided by in a softmax loss.
         normalize: Whether the results have length one.
     """
@@ -167,6 +186,7 @@ class AttributedLightGCN(LightGCN):
         *,
         embedding_channels: int = 8,
         cold_share: float = 0.3,
+        shrinkage: float = 1.0,
         temperature: float = 0.2,
         normalize: bool = True,
     ) -> None:
@@ -186,8 +206,9 @@ class AttributedLightGCN(LightGCN):
             "gate": gate,
             "embedding_channels": embedding_channels,
             "cold_share": cold_share,
+            "shrinkage": shrinkage,
         }
-        self.cold_share = cold_share
+        self.cold_share, self.shrinkage = cold_share, shrinkage
         self.encoders, self.gates = torch.nn.ModuleDict(), torch.nn.ModuleDict()
         self.weight, self.bias = torch.nn.ParameterDict(), torch.nn.ParameterDict()
         for side, summary in zip(_SIDES, (users, items), strict=True):
@@ -233,21 +254,21 @@ class AttributedLightGCN(LightGCN):
 
     def forward(self, inputs: GraphInputs) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Embeddings of all users and of all items."""
-        users, items, _ = self.with_cold_users(inputs)
-        return users, items
+        found = self.vectors(inputs)
+        return found.users, found.items
 
-    def with_cold_users(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor]:
+    def vectors(self, inputs: GraphInputs) -> HybridVectors:
         """Embeddings of all users and items, and of all users as if they had no clicks."""
-        towers = self.towers_of(inputs)
+        by_user, by_item = (self._tower(side, inputs) for side in _SIDES)
         users, items = self.propagated(
-            inputs.adjacency, self.embeddings * inputs.known + torch.cat(towers)
+            inputs.adjacency, self.embeddings * inputs.known + torch.cat([by_user, by_item])
         )
-        return users, items, self.finished(towers[0] / (self.num_layers + 1))
-
-    def towers_of(self, inputs: GraphInputs) -> tuple[Tensor, Tensor]:
-        """What users, and items, have by their attributes alone, before propagation."""
-        users, items = (self._tower(side, inputs) for side in _SIDES)
-        return users, items
+        return HybridVectors(
+            users,
+            items,
+            self.finished(by_user / (self.num_layers + 1)),
+            (by_user - self.bias["user"]).square().sum(dim=-1).mean(),
+        )
 
     def _tower(self, side: Side, inputs: GraphInputs) -> Tensor:
         encoder, attributes = self.encoder(side), inputs.attributes[side]

@@ -229,16 +229,20 @@ class LightGCNObjective:
             key: 64-bit key of this step.
         """
         first = self.exchange.rank * users.numel()
+        more: Tensor | float
         # The gradient of `index_select` is one kernel of sums; those of other ways sort first.
         if isinstance(self.model, AttributedLightGCN):
-            all_users, all_items, cold = self.model.with_cold_users(self.inputs)
+            found = self.model.vectors(self.inputs)
+            all_items, more = found.items, self.model.shrinkage * found.spread
             as_cold = chances(call_key(key, 500), users.numel(), first) < self.model.cold_share
             rows = torch.where(
-                as_cold[:, None], cold.index_select(0, users), all_users.index_select(0, users)
+                as_cold[:, None],
+                found.cold.index_select(0, users),
+                found.users.index_select(0, users),
             )
         else:
             all_users, all_items = self.model(self.adjacency)
-            rows = all_users.index_select(0, users)
+            rows, more = all_users.index_select(0, users), 0.0
         if self.settings.loss == "bpr":
             negatives = unclicked_items(call_key(key, 100), users, self.clicks, self.pairs, first)
             columns = all_items.index_select(0, torch.cat([items, negatives]))
@@ -249,7 +253,7 @@ class LightGCNObjective:
             start = self.exchange.rank * count
             negatives = uniform_items(call_key(key, 100), count, self.model.num_items, start)
             loss = self._softmax(rows / self.model.temperature, all_items, items, negatives, first)
-        return loss + self._penalty(users, items, negatives)
+        return loss + self._penalty(users, items, negatives) + more
 
     def _softmax(
         self, rows: Tensor, vectors: Tensor, items: Tensor, negatives: Tensor, first: int

@@ -112,7 +112,7 @@ _SOFTMAX: Final[dict[str, Any]] = {
 }
 # Ids and attributes under LightGCN's propagation, trained like its variant with a softmax.
 _HYBRID: Final[dict[str, Any]] = {
-    **{"model": "hybrid", "protocol": "refit", "layers": 3, "lr": 1e-2, "weight_decay": 1e-4},
+    **{"model": "hybrid", "protocol": "refit", "layers": 2, "lr": 1e-2, "weight_decay": 1e-4},
     **{"epochs_max": 100.0, "every": 1.0, "patience": 10, "temperature": 0.2},
 }
 #: Raised when the same settings come to mean another run; older records are then run again.
