@@ -325,7 +325,7 @@ def open_clicks(name: str, root: Path | None) -> ClickData:
 
 
 def clicks_source(name: str, root: Path | None) -> dict[str, str]:
-    """Where :func:`open_clicks` found its clicks, for ``evaluate`` and ``export`` to find them."""
+    """Source of what :func:`open_clicks` loads, for ``evaluate`` and ``export`` to find them."""
     if not is_known(name):
         return {"folder": str(Path(name).expanduser().absolute())}
     from drgcn.data.downloader import data_root

@@ -379,7 +379,7 @@ def print_run(out: Path, json: bool) -> None:
             f"popular items {popular:.2f} % ({found['clicks']:,} clicks held out)"
         )
         if found["stopped"] == "limit":
-            print("it was still rising at the last epoch: more may help (--epochs-max)")
+            print("it ended at the last epoch, not by patience: more may help (--epochs-max)")
     again = " on all clicks, after validation," if found and found["refitted"] else ""
     print(
         f"{record['steps']:,} steps{again} in {record['seconds']:.1f} s, loss "

@@ -112,7 +112,7 @@ class LightGCN(torch.nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class GraphInputs:
-    """What :class:`AttributedLightGCN` reads of a graph, computed once.
+    """Inputs of :class:`AttributedLightGCN` from a graph, computed once.
 
     Attributes:
         adjacency: The normalised adjacency.
@@ -243,7 +243,7 @@ class AttributedLightGCN(LightGCN):
         )
 
     def inputs(self, graph: ClickGraph, attributes: ClickAttributes) -> GraphInputs:
-        """What is read of a graph."""
+        """Inputs from the clicks of a graph."""
         degrees: dict[Side, Tensor] = {side: rows_of(graph, side).degree for side in _SIDES}
         known = torch.cat([degrees[side] > 0 for side in _SIDES])
         dtype = self.embeddings.dtype

@@ -192,7 +192,7 @@ def save_run(
 
 
 def relative_source(source: dict[str, str], run: Path) -> dict[str, str]:
-    """Where clicks came from, with a folder relative to a run: both may be moved together."""
+    """Source of clicks with a folder relative to a run: both may be moved together."""
     if not source.get("folder"):
         return source
     return {**source, "folder": os.path.relpath(source["folder"], run)}
