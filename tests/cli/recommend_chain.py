@@ -7,7 +7,10 @@ from typer.testing import CliRunner
 import drgcn.cli
 from drgcn.errors import DrgcnError
 
-TRAINING = ("--steps", "5", "--batch-size", "128", "--channels", "16", "--fan-outs", "3,2")
+TRAINING = (
+    *("--steps", "5", "--batch-size", "128", "--channels", "16", "--fan-outs", "3,2"),
+    *("--model", "sage"),
+)
 
 
 def recommend(*words):

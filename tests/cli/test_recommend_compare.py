@@ -111,3 +111,18 @@ def test_a_variant_of_another_model_is_refused():
 
     with pytest.raises(InputError, match="--model lightgcn"):
         recipe("gowalla", fast=True)
+
+
+def test_runs_of_a_comparison_can_be_evaluated_and_exported(folder, tmp_path):
+    from .recommend_chain import done
+
+    out = tmp_path / "out"
+    words = (*SMALL, "--gates", "none", "--seeds", 1, "--out", out, "--n", 5, "--days", 1)
+    succeed(folder, *words)
+    (record,) = read_records(out)
+    left = out / "runs" / record.file_name.removesuffix(".json")
+    found = json.loads(done("evaluate", left, "--n", 5, "--keep-seen", "--json"))
+    assert found["model"] == record.test["5"]["model"]
+    done("export", left, "--out", tmp_path / "export", "--index", "none")
+    succeed(folder, *words, "--no-runs", "--lr", 0.02)
+    assert len(list((out / "runs").iterdir())) == 1

@@ -28,17 +28,21 @@ def succeed(*arguments):
     return done.stdout
 
 
-SMALL = ("--steps", 3, "--batch-size", 32, "--channels", 8, "--fan-outs", "3,2", "--negatives", 8)
+SMALL = (
+    *("--steps", 3, "--batch-size", 32, "--channels", 8, "--fan-outs", "3,2", "--negatives", 8),
+    *("--model", "sage"),
+)
 
 
 def test_a_run_writes_weights_settings_history_and_record(folder, tmp_path):
     out = tmp_path / "run"
     printed = json.loads(succeed(folder, "--out", out, *SMALL, "--json"))
-    names = ["history.json", "record.json", "settings.json", "weights.safetensors"]
+    names = ["config.toml", "history.json", "record.json", "settings.json", "weights.safetensors"]
     assert sorted(path.name for path in out.iterdir()) == names
     model, facts = load_run(out)
     assert facts["training"]["day"] == 3
     assert facts["model"]["gate"] == "dr"
+    assert facts["model"]["kind"] == "sage"
     record = json.loads((out / "record.json").read_text())
     assert record["content_hash"] == data(days=4).content_hash
     assert record["clicks"] == data(days=4).graph.until(3).num_clicks
@@ -64,10 +68,16 @@ def test_controls_and_temporal_targets(folder, tmp_path, gate):
 def test_lightgcn_and_clicks_without_attributes(folder, tmp_path):
     from drgcn.recommend.clicks import ClickData
 
-    succeed(folder, "--out", tmp_path / "light", *SMALL, "--model", "lightgcn")
+    for loss, normal, draw in (("softmax", True, "clicks"), ("bpr", False, "users")):
+        out = tmp_path / loss
+        succeed(folder, "--out", out, *SMALL, "--model", "lightgcn", "--loss", loss)
+        _, facts = load_run(out)
+        assert facts["training"]["draw"] == draw
+        assert facts["training"]["weight_decay"] == 1e-4
+        assert facts["model"]["normalize"] == normal
+    succeed(folder, "--out", tmp_path / "light", *SMALL, "--model", "lightgcn", "--no-normalize")
     _, facts = load_run(tmp_path / "light")
-    assert facts["training"]["loss"] == "bpr"
-    assert facts["training"]["weight_decay"] == 1e-4
+    assert (facts["training"]["loss"], facts["model"]["normalize"]) == ("softmax", False)
     plain = ClickData(graph()).save(tmp_path / "plain")
     succeed(plain, "--out", tmp_path / "ids", *SMALL)
     _, facts = load_run(tmp_path / "ids")
@@ -83,6 +93,11 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
         "before day 0": ("--day", 0),
         "no --all-days": ("--day", 2, "--all-days"),
         "two days": ("--day", 1, "--targets", "last-day"),
+        "without --patience": ("--patience", 3),
+        "no gate for lightgcn": ("--model", "lightgcn", "--gate", "dr"),
+        "content hash abc": ("--content-hash", "abc"),
+        "with --model hybrid": ("--cold-share", 0.5),
+        "cold users from 0 to 1": ("--model", "hybrid", "--cold-share", 1),
     }
     for words, arguments in cases.items():
         done = run(folder, "--out", tmp_path / "run", *SMALL, *arguments)
@@ -90,3 +105,115 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
         assert words in str(done.exception)
     done = run(tmp_path / "nowhere", "--out", tmp_path / "run")
     assert isinstance(done.exception, InputError)
+    assert "one of gowalla, " in str(done.exception)
+    for words, arguments in {
+        "--epochs or --steps": ("--targets", "last-day"),
+        "a share between 0 and 1": ("--hold-out", 1.5),
+        "above zero": ("--every", 0),
+    }.items():
+        done = run(folder, "--out", tmp_path / "run", *SMALL[2:], *arguments)
+        assert isinstance(done.exception, InputError), (words, done.output)
+        assert words in str(done.exception)
+
+
+CHOSEN = (*SMALL[2:], "--epochs-max", 2, "--lr", 0.02)
+
+
+def test_validation_says_how_long_and_all_clicks_are_learnt(folder, tmp_path):
+    out, kept = tmp_path / "run", tmp_path / "kept"
+    record = json.loads(succeed(folder, "--out", out, *CHOSEN, "--hold-out", 0.3, "--json"))
+    found = record["validation"]
+    seen = data(days=4).graph.until(3)
+    assert found["split"] == "validation: days from 2 on"
+    assert found["clicks"] == seen.on(2).num_clicks
+    assert found["best_recall"] == max(row["recall"] for row in found["history"])
+    share = seen.num_clicks / (seen.num_clicks - found["clicks"])
+    assert record["steps"] == max(round(found["best_step"] * share), 1)
+    assert (record["clicks"], found["refitted"]) == (seen.num_clicks, True)
+    assert not list(out.glob("*.safetensors.*"))
+    said = succeed(folder, "--out", kept, *CHOSEN, "--hold-out", 0.3, "--no-refit")
+    assert "popular items" in said
+    assert json.loads((kept / "record.json").read_text())["steps"] == found["best_step"]
+
+
+def test_a_run_is_made_again_from_its_settings(folder, tmp_path):
+    one, two, other = (tmp_path / name for name in ("one", "two", "other"))
+    succeed(folder, "--out", one, *CHOSEN, "--gate", "static", "--seed", 3, "--no-refit")
+    succeed("--config", one / "config.toml", "--out", two)
+    assert (one / "weights.safetensors").read_bytes() == (two / "weights.safetensors").read_bytes()
+    assert (one / "config.toml").read_text() == (two / "config.toml").read_text()
+    succeed("--config", one / "config.toml", "--out", other, "--seed", 4, "--gate", "none")
+    _, facts = load_run(other)
+    assert (facts["training"]["seed"], facts["model"]["gate"]) == (4, None)
+
+
+def test_settings_that_cannot_be_read(folder, tmp_path):
+    path = tmp_path / "config.toml"
+    for text, words in {
+        "seed = ": "as TOML",
+        "sede = 3": "found sede = 3",
+        "seed = {a = 1}": "a plain value",
+        "batch-size = 3\nbatch_size = 4": "there once",
+    }.items():
+        path.write_text(text)
+        done = run(folder, "--config", path, "--out", tmp_path / "run")
+        assert isinstance(done.exception, InputError), text
+        assert words in str(done.exception)
+    path.write_text("steps = 2.5")
+    assert run(folder, "--config", path, "--out", tmp_path / "run").exit_code == 2
+    path.write_text('model = "sage"\nfan-outs = [3, 2]\nsteps = 1\nchannels = 4\nbatch_size = 8')
+    succeed(folder, "--config", path, "--out", tmp_path / "run")
+    _, facts = load_run(tmp_path / "run")
+    assert facts["model"]["fan_outs"] == [3, 2]
+    done = run(folder, "--config", tmp_path / "nowhere", "--out", tmp_path / "new")
+    assert "No such file" in str(done.exception)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_published_set_is_known_by_its_name(tmp_path, monkeypatch):
+    from .recommend_chain import done
+
+    home = tmp_path / "root" / "recommend" / "amazon-book"
+    home.mkdir(parents=True)
+    clicks = [f"{user} " + " ".join(str((user + k) % 9) for k in range(4)) for user in range(12)]
+    (home / "train.txt").write_text("\n".join(clicks))
+    (home / "test.txt").write_text("\n".join(f"{user} {(user + 5) % 9}" for user in range(12)))
+    monkeypatch.chdir(tmp_path)
+    data(days=4).save(tmp_path / "amazon-book")
+    root = ("--data-root", tmp_path / "root")
+    words = ("--model", "lightgcn", *CHOSEN, *root)
+    found = run("amazon-book", "--out", "run", *words)
+    assert found.exit_code == 0, found.exception
+    assert "for the folder of that name write ./amazon-book" in found.stderr
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert (record["users"], record["clicks"]) == (12, 48)
+    assert record["validation"]["split"] == "validation: 10% of every user's clicks"
+    monkeypatch.delenv("DRGCN_DATA", raising=False)
+    assert json.loads(done("evaluate", "run", "--n", 5, "--json"))["data"]["name"] == "amazon-book"
+    succeed("./amazon-book", "--out", "own", *SMALL, *root)
+    assert json.loads((tmp_path / "own" / "record.json").read_text())["users"] == 60
+
+
+def test_the_model_suits_what_is_known(folder, tmp_path):
+    from drgcn.recommend.clicks import ClickData
+
+    from .recommend_chain import done
+
+    succeed(folder, "--out", tmp_path / "both", *SMALL[:-2])
+    _, facts = load_run(tmp_path / "both")
+    assert (facts["model"]["kind"], facts["model"]["gate"]) == ("hybrid", None)
+    assert facts["model"]["cold_share"] == 0.3
+    done("evaluate", tmp_path / "both", "--n", 5)
+    done("export", tmp_path / "both", "--out", tmp_path / "export", "--index", "none")
+    plain = ClickData(graph()).save(tmp_path / "plain")
+    succeed(plain, "--out", tmp_path / "ids", *SMALL[:-2])
+    assert load_run(tmp_path / "ids")[1]["model"]["kind"] == "lightgcn"
+
+
+@pytest.mark.parametrize(
+    ("clicks", "batch"), [(10, 128), (80_000, 1024), (810_128, 8192), (10**9, 8192)]
+)
+def test_batches_suit_the_number_of_clicks(clicks, batch):
+    from drgcn.cli.recommend.train_options import _batch_size
+
+    assert _batch_size(clicks) == batch

@@ -15,6 +15,7 @@ _CODE = "from drgcn.cli import main; main()"
 _OPTIONS = (
     *("--channels", "8", "--fan-outs", "3,2", "--batch-size", "32", "--negatives", "8"),
     *("--steps", str(STEPS), "--checkpoint-every", "0", "--device", "cpu", "--threads", "1"),
+    *("--model", "sage"),
 )
 
 

@@ -7,9 +7,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import drgcn.cli.recommend.train_run
 import drgcn.recommend.model
-import drgcn.recommend.study.run
+import drgcn.recommend.model.fitting
 from drgcn.cli import app
 from drgcn.recommend.clicks import ClickData, ClickSplit
 from drgcn.recommend.model import ClickSAGE, LightGCN, ModelOptions, build_model
@@ -53,7 +52,7 @@ def test_commands_benchmarks_and_example_build_the_same_model(monkeypatch, tmp_p
     plain = ClickData(graph(days=4))  # no attributes: users and items have rows of their own
     folder, split = plain.save(tmp_path / "clicks"), ClickSplit.by_time(plain)
     same = ("--channels", "64", "--fan-outs", "10,5")
-    train = ("train", folder, "--out", tmp_path / "run", *same)
+    train = ("train", folder, "--out", tmp_path / "run", *same, "--model", "sage")
     compare = ("compare", folder, "--out", tmp_path / "study", *same, "--gates", "dr")
     job, stages = (benchmark(name, monkeypatch) for name in ("astar_job", "recommend"))
     args = Namespace(device="cpu", epochs=1.0, batch=32, lr=1e-3, steps=1)
@@ -61,8 +60,8 @@ def test_commands_benchmarks_and_example_build_the_same_model(monkeypatch, tmp_p
     found = [
         catch(monkeypatch, *one)
         for one in (
-            (drgcn.cli.recommend.train_run, lambda: command(*train)),
-            (drgcn.recommend.study.run, lambda: command(*compare)),
+            (drgcn.recommend.model.fitting, lambda: command(*train)),
+            (drgcn.recommend.model.fitting, lambda: command(*compare)),
             (job, lambda: job.run(plain, split, "dr", 0, args)),
             (stages, lambda: stages.trainer(plain, split, "dr", cpu, args)),
         )

@@ -1,16 +1,21 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch_geometric.nn import LightGCN as PyGLightGCN
 
 from drgcn.errors import InputError
+from drgcn.recommend.clicks import ClickData
+from drgcn.recommend.model import train
 from drgcn.recommend.model.embedding import embed_all
+from drgcn.recommend.model.encoder import encode_means
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import LightGCNObjective, TrainSettings
+from drgcn.recommend.model.run_folder import describe, from_description
 from drgcn.recommend.model.sampling import unclicked_items, uniform_items
 
-from .clicks import data, graph
+from .clicks import data, graph, new_model, planted
 
 
 def literal(clicks, embeddings, layers):
@@ -108,3 +113,74 @@ def test_a_graph_of_other_sizes_is_refused():
     model = LightGCN(60, 40)
     with pytest.raises(InputError, match="60 users and 40 items"):
         model.prepare(graph(users=61))
+
+
+def hybrid(clicks, **options):
+    made = new_model(clicks, model="hybrid", channels=8, layers=2, **options)
+    return made, made.inputs(clicks.graph, made.prepare_attributes(clicks))
+
+
+@pytest.mark.parametrize("gate", ["none", "static", "dr"])
+def test_the_hybrid_is_lightgcn_over_ids_and_attributes(gate):
+    clicks = data()
+    model, inputs = hybrid(clicks, gate=gate)
+    users, items = model(inputs)  # in training: a Dr gate sees the mean over clicks
+    first, degrees = [], (clicks.graph.by_user.degree, clicks.graph.by_item.degree)
+    rows = model.embeddings.split([60, 40])
+    for side, own, degree in zip(("user", "item"), rows, degrees, strict=True):
+        nodes = torch.arange(len(degree))[:, None]
+        x = encode_means(model.encoder(side), inputs.attributes[side], nodes)
+        if gate != "none":
+            x = x * model.gates[side].from_mean((degree[:, None] * x).sum(0) / degree.sum())
+        tower = F.linear(x, model.weight[side], model.bias[side])
+        first.append((degree > 0)[:, None] * own + tower)
+    expected = torch.from_numpy(literal(clicks.graph, torch.cat(first), 2)).float()
+    expected = F.normalize(expected, dim=-1)
+    torch.testing.assert_close(torch.cat([users, items]), expected)
+    model.eval()
+    again = embed_all(model, clicks, clicks.graph)
+    torch.testing.assert_close(torch.cat(again), expected)  # what the gate has seen is kept
+    copy = from_description(describe(model))
+    copy.load_state_dict(model.state_dict())
+    assert torch.equal(embed_all(copy.eval(), clicks, clicks.graph)[0], again[0])
+
+
+def _pairs(clicks):
+    users = torch.arange(clicks.num_users).repeat_interleave(clicks.by_user.degree)
+    return users, clicks.by_user.col
+
+
+def test_a_user_without_clicks_has_attributes_alone():
+    clicks = data()
+    model, inputs = hybrid(clicks)
+    found = model.vectors(inputs)
+    users, cold = found.users, found.cold
+    torch.testing.assert_close(users[55:], cold[55:])  # the last five have no clicks
+    assert not torch.allclose(users[0], cold[0])
+    with torch.no_grad():
+        model.embeddings[55:60] += 1
+    assert torch.equal(model(inputs)[0], users)
+    plain = ClickData(clicks.graph)
+    model, inputs = hybrid(plain)
+    found = model.vectors(inputs)
+    cold = found.cold
+    assert found.spread.item() == 0
+    assert torch.allclose(cold, cold[:1].expand(60, -1))  # nothing is known of anybody
+
+
+def test_hidden_clicks_train_what_new_users_get():
+    clicks = planted()
+    losses = {}
+    for share in (0.0, 0.9):
+        model, _ = hybrid(clicks, seed=1, cold_share=share, temperature=0.2, normalize=True)
+        train(model, clicks, settings=TrainSettings(steps=40, batch_size=128, lr=0.02))
+        known = model.inputs(clicks.graph, model.prepare_attributes(clicks))
+        found = model.vectors(known)
+        items, cold = found.items, found.cold
+        users, clicked = _pairs(clicks.graph)
+        losses[share] = float(
+            F.cross_entropy(cold[users] @ items.T / 0.2, clicked.long()).detach()
+        )
+    assert losses[0.9] < losses[0.0] - 0.2
+    with pytest.raises(InputError, match="cold users from 0 to 1"):
+        hybrid(clicks, cold_share=1.0)

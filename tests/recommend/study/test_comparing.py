@@ -9,8 +9,7 @@ import pytest
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.recommend.study import compare, read_records
-from drgcn.recommend.study.comparing import SEARCH_SEED
-from drgcn.recommend.study.run import RUNNING
+from drgcn.recommend.study.run import RUNNING, SEARCH_SEED
 from drgcn.recommend.study.settings import file_name, identity
 
 from .small import SMALL, settled, timed

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_folder, use_threads
-from drgcn.cli.recommend.train_options import Model, whole_numbers
+from drgcn.cli.recommend.train_options import (
+    Model,
+    clicks_source,
+    open_clicks,
+    whole_numbers,
+)
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     from drgcn.recommend.clicks import ClickData
-    from drgcn.recommend.study.run import Look
+    from drgcn.recommend.model.fitting import Look
     from drgcn.recommend.study.settings import StudyRecord, StudySettings
     from drgcn.reporting.tables import Table
 
@@ -41,7 +46,9 @@ def compare(
         typer.Option(help="Of none, constant, static, dr.", show_default="all; none for lightgcn"),
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="How many, from 0.")] = 5,
-    model: Annotated[Model, typer.Option(help="SAGE, or LightGCN without gates.")] = Model.sage,
+    model: Annotated[
+        Model, typer.Option(help="SAGE, hybrid, or LightGCN without gates.")
+    ] = Model.sage,
     fast: Annotated[
         bool, typer.Option("--fast", help="LightGCN with a softmax loss: a variant.")
     ] = False,
@@ -99,6 +106,13 @@ def compare(
         int, typer.Option(min=1, help="Runs at once on the device, each a process.")
     ] = 1,
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/recommend"),
+    runs: Annotated[
+        bool,
+        typer.Option(
+            "--runs/--no-runs",
+            help="Leave every model in the folder runs of --out, for `evaluate` and `export`.",
+        ),
+    ] = True,
     checkpoint_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints.")
     ] = 30.0,
@@ -149,6 +163,8 @@ def compare(
         begin=begin,
         jobs=jobs,
         load=load,
+        runs=out / "runs" if runs else None,
+        source={} if data == "astar" else clicks_source(data, data_root),
     )
     show(records, json)
 
@@ -168,10 +184,8 @@ def _study_settings(
 
 def study_clicks(name: str, fraction: float, device: Any, root: Path | None) -> ClickData:
     """Load the clicks of a name or folder, or generate a fraction of ``astar``."""
-    from drgcn.recommend.clicks import load_clicks
-
     if name != "astar":
-        return load_clicks(name, root)
+        return open_clicks(name, root)
     from drgcn.recommend.synthetic import generate_astar
 
     return generate_astar(fraction, device=device)

@@ -1,4 +1,4 @@
-"""``drgcn recommend train``: train embeddings of users and items on a folder of clicks."""
+"""``drgcn recommend train``: train embeddings of users and items on clicks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,48 @@ from typing import Annotated, Any
 
 import typer
 
-from drgcn.cli.options import Device, Gate, Json, Threads, use_threads
-from drgcn.cli.recommend.train_options import Model, RankOptions, Targets, TrainOptions
+from drgcn.cli.options import DataRoot, Device, Gate, Json, Threads, use_threads
+from drgcn.cli.recommend.train_options import (
+    Model,
+    RankOptions,
+    Targets,
+    TrainOptions,
+    read_config,
+)
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
 _MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
+_LENGTH = "How long: until validation no longer rises, unless --epochs or --steps is given"
 
 
 def train(
-    folder: Annotated[Path, typer.Argument(help="Clicks, as `ingest` or `generate` wrote them.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A published set by name (gowalla, movielens-100k, ...), or a folder that "
+            "`ingest` or `generate` wrote; ./gowalla is the folder of that name."
+        ),
+    ],
     out: Annotated[
         Path, typer.Option(help="Folder of the run; one that was cut off goes on.")
     ] = Path("run"),
     model: Annotated[
-        Model, typer.Option(help="SAGE on attributes, or LightGCN on ids.", rich_help_panel=_MODEL)
-    ] = Model.sage,
+        Model | None,
+        typer.Option(
+            help="LightGCN on ids, on ids and attributes (hybrid), or SAGE on attributes.",
+            show_default="hybrid; lightgcn without attributes; sage for more than 20 million "
+            "clicks",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     gate: Annotated[
-        Gate, typer.Option(help="In front of every layer of SAGE.", rich_help_panel=_MODEL)
-    ] = Gate.dr,
+        Gate | None,
+        typer.Option(
+            help="In front of every layer of SAGE, or of the attributes in the hybrid.",
+            show_default="dr for sage, else none",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     channels: Annotated[
         int, typer.Option(min=1, help="Width of hidden vectors and embeddings.")
     ] = 64,
@@ -32,8 +56,14 @@ def train(
         str, typer.Option(help="Neighbours drawn at each level.", rich_help_panel=_MODEL)
     ] = "10,5",
     layers: Annotated[
-        int, typer.Option(min=0, help="Layers of LightGCN.", rich_help_panel=_MODEL)
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Propagations (lightgcn, hybrid).",
+            show_default="2; 3 for lightgcn with bpr",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     user_ids: Annotated[
         int | None,
         typer.Option(
@@ -57,7 +87,24 @@ def train(
         typer.Option(
             min=0,
             help="Scores are divided by it.",
-            show_default="0.07; 1 for lightgcn",
+            show_default="0.2; 0.07 for sage, 1 for lightgcn with bpr",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    normalize: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Give vectors the length one.",
+            show_default="yes; not for lightgcn with bpr",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    cold_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of users whose clicks the hybrid hides in a step, to learn of new users.",
+            show_default="0.3",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -78,23 +125,77 @@ def train(
     ] = Targets.same,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     epochs: Annotated[
-        float | None, typer.Option(help="Times each click is shown.", **_OWN)
+        float | None,
+        typer.Option(
+            help="Times each click is shown: exactly so long, on all clicks.",
+            rich_help_panel=_LENGTH,
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps, in place of epochs.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps, in place of epochs.", rich_help_panel=_LENGTH),
+    ] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the clicks to validate by: the last by day, or of every user's.",
+            show_default="0.1, or the published validation",
+            rich_help_panel=_LENGTH,
+        ),
+    ] = None,
+    epochs_max: Annotated[
+        float | None, typer.Option(help="Most epochs.", rich_help_panel=_LENGTH, **_OWN)
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(help="Epochs between looks.", rich_help_panel=_LENGTH, **_OWN),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Looks without a higher Recall@20 after which training stops.",
+            rich_help_panel=_LENGTH,
+            **_OWN,
+        ),
+    ] = None,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit/--no-refit",
+            help="Train a new model on all clicks for as many epochs as were best, or keep the "
+            "best weights.",
+            rich_help_panel=_LENGTH,
+        ),
+    ] = True,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Clicks in a step.", **_OWN)
+        int | None,
+        typer.Option(
+            min=1,
+            help="Clicks in a step.",
+            show_default="about a hundredth of the clicks, from 128 to 8192",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
-    lr: Annotated[float, typer.Option(help="Learning rate.", rich_help_panel=_TRAINING)] = 1e-3,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate.", rich_help_panel=_TRAINING, **_OWN)
+    ] = None,
     weight_decay: Annotated[
         float | None, typer.Option(help="L2.", rich_help_panel=_TRAINING, **_OWN)
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(help="softmax or bpr.", rich_help_panel=_TRAINING, **_OWN)
+        str | None,
+        typer.Option(help="softmax or bpr.", show_default="softmax", rich_help_panel=_TRAINING),
     ] = None,
     negatives: Annotated[
-        int,
-        typer.Option(min=0, help="Uniform negatives in a step.", rich_help_panel=_TRAINING),
-    ] = 1024,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Uniform negatives in a step.",
+            show_default="a quarter of the batch, at most 1024",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
     logq: Annotated[
         str, typer.Option(help="standard, refined or off.", rich_help_panel=_TRAINING)
     ] = "standard",
@@ -141,19 +242,34 @@ def train(
             min=0, help="Times they are started again if one dies.", rich_help_panel=_RANKS
         ),
     ] = 3,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file of these options, as every run leaves one; what is given here as well "
+            "goes first.",
+            callback=read_config,
+            is_eager=True,
+        ),
+    ] = None,
+    content_hash: Annotated[
+        str | None, typer.Option(help="Refuse clicks with another content hash.")
+    ] = None,
+    data_root: DataRoot = None,
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
 ) -> None:
     """Train on clicks and write weights, settings, history and record.
 
-    Run again after an interruption, the same command goes on from the last checkpoint. Under
-    torchrun it is one rank of several, see docs/scale.md.
+    A share of the clicks is held out; training stops when Recall@20 on them no longer rises, and
+    a new model is trained on all clicks for as many epochs. Run again after an interruption, the
+    same command goes on from the last checkpoint. Under torchrun it is one rank of several, see
+    docs/scale.md.
 
-    Example: drgcn recommend train clicks --out run --epochs 5
+    Example: drgcn recommend train movielens-100k --out run
     """
     options = TrainOptions(
-        folder=folder,
+        data=data,
         out=out,
         model=model,
         gate=gate,
@@ -163,12 +279,19 @@ def train(
         user_ids=user_ids,
         item_ids=item_ids,
         temperature=temperature,
+        normalize=normalize,
+        cold_share=cold_share,
         day=day,
         all_days=all_days,
         targets=targets,
         seed=seed,
         epochs=epochs,
         steps=steps,
+        hold_out=hold_out,
+        epochs_max=epochs_max,
+        every=every,
+        patience=patience,
+        refit=refit,
         batch_size=batch_size,
         lr=lr,
         weight_decay=weight_decay,
@@ -178,6 +301,8 @@ def train(
         draw=draw,
         bfloat16=bfloat16,
         leak=leak,
+        content_hash=content_hash,
+        data_root=data_root,
         checkpoint_every=checkpoint_every,
         device=device,
         threads=threads,
@@ -188,10 +313,10 @@ def train(
     from drgcn.cli.recommend.train_run import prepare, print_run, train_here
 
     use_threads(threads)
-    data = prepare(options)
+    prepared = prepare(options)
     if not ranks.launched:
-        train_here(options, data)
+        train_here(prepared)
         return
-    launch(options, ranks)
+    launch(prepared.options, ranks)
     if ray_address is not None:  # with torchrun, rank 0 has printed it
         print_run(out, json)

@@ -1,17 +1,26 @@
-"""Options of ``drgcn recommend train``; nothing heavy is imported."""
+"""Options of ``drgcn recommend train``, and the file they are read from and written to; nothing
+heavy is imported."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
+import tomllib
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from drgcn.cli.options import Gate
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
+    from drgcn.recommend.clicks import ClickData
+    from drgcn.recommend.model.fitting import Stopping
     from drgcn.recommend.model.objectives import TrainSettings
     from drgcn.recommend.model.run_folder import ModelOptions
 
@@ -21,6 +30,7 @@ class Model(StrEnum):
 
     sage = "sage"
     lightgcn = "lightgcn"
+    hybrid = "hybrid"
 
 
 class Targets(StrEnum):
@@ -30,60 +40,163 @@ class Targets(StrEnum):
     last_day = "last-day"
 
 
-_DEFAULTS: dict[Model, dict[str, Any]] = {
-    Model.sage: {"epochs": 5.0, "batch_size": 8192, "loss": "softmax", "draw": "clicks"},
-    # Those of its authors, on all of their datasets.
-    Model.lightgcn: {
-        "epochs": 1000.0,
-        "batch_size": 2048,
-        "loss": "bpr",
-        "draw": "users",
+# By model and loss, where nothing else is said. BPR with LightGCN is as its authors have it, on
+# all of their sets; a softmax over a batch sees thousands of items a step where BPR sees one.
+_SOFTMAX: dict[str, Any] = {
+    "layers": 2,
+    "normalize": True,
+    "temperature": 0.2,
+    "weight_decay": 1e-4,
+    "lr": 1e-2,
+}
+_DEFAULTS: dict[tuple[Model, str], dict[str, Any]] = {
+    (Model.sage, "softmax"): {"normalize": True, "temperature": 0.07},
+    (Model.sage, "bpr"): {"normalize": True, "temperature": 0.07},
+    (Model.lightgcn, "softmax"): _SOFTMAX,
+    (Model.hybrid, "softmax"): _SOFTMAX,
+    (Model.hybrid, "bpr"): _SOFTMAX,
+    (Model.lightgcn, "bpr"): {
+        "normalize": False,
+        "temperature": 1.0,
         "weight_decay": 1e-4,
+        "batch_size": 2048,
+        "draw": "users",
+        "epochs_max": 1000.0,
+        "every": 20.0,
+        "patience": 5,
     },
 }
+_USUAL: dict[str, Any] = {
+    "layers": 3,
+    "weight_decay": 0.0,
+    "draw": "clicks",
+    "lr": 1e-3,
+    "epochs_max": 100.0,
+    "every": 1.0,
+    "patience": 10,
+}
+_VALIDATION = ("epochs_max", "every", "patience")  # of no meaning for a known length
+_MOST_CLICKS = 20_000_000  # propagated over at every step where no model is asked for
+_COLD_SHARE = 0.3
+_STEPS = 100  # about so many make an epoch
+_BATCHES = (128, 8192)
+_NEGATIVES = 1024  # at most; as many as a quarter of the batch
+_MOST_USERS = 100_000  # looked at in validation
+# Where a run is and how it is shown; nothing of it changes a number.
+_PLACE = ("out", "data_root", "checkpoint_every", "device", "threads", "json")
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     """Options of one training, by the names they have on the command line.
 
-    What is ``None`` is left to the model or to the clicks.
+    What is ``None`` is left to the model or to the clicks, see :meth:`resolved`.
     """
 
-    folder: Path
+    data: str
     out: Path
-    model: Model
-    gate: Gate
+    model: Model | None
+    gate: Gate | None
     channels: int
     fan_outs: str
-    layers: int
+    layers: int | None
     user_ids: int | None
     item_ids: int | None
     temperature: float | None
+    normalize: bool | None
+    cold_share: float | None
     day: int | None
     all_days: bool
     targets: Targets
     seed: int
     epochs: float | None
     steps: int | None
+    hold_out: float | None
+    epochs_max: float | None
+    every: float | None
+    patience: int | None
+    refit: bool
     batch_size: int | None
-    lr: float
+    lr: float | None
     weight_decay: float | None
     loss: str | None
-    negatives: int
+    negatives: int | None
     logq: str
     draw: str | None
     bfloat16: bool
     leak: bool
+    content_hash: str | None
+    data_root: Path | None
     checkpoint_every: float
     device: str
     threads: int | None
     json: bool
 
+    def __post_init__(self) -> None:
+        if self.model is Model.lightgcn and self.gate not in (None, Gate.none):
+            raise InputError(
+                f"Expected no gate for lightgcn, which has no layer to put one in front of; found "
+                f"{self.gate}. Use --gate none, or --model sage or hybrid."
+            )
+        if self.cold_share is not None and self.model not in (None, Model.hybrid):
+            raise InputError(
+                f"Expected --cold-share with --model hybrid; found {self.model}. Leave one out."
+            )
+        given = [name for name in ("hold_out", *_VALIDATION) if getattr(self, name) is not None]
+        if given and not self.validated:
+            raise InputError(
+                f"Expected a training of known length (--epochs, --steps) without "
+                f"--{given[0].replace('_', '-')}; found both. Leave one out."
+            )
+        if self.validated and self.targets is Targets.last_day:
+            raise InputError(
+                "Expected --epochs or --steps with --targets last-day, which nothing validates; "
+                "found neither. Give one."
+            )
+
+    @property
+    def validated(self) -> bool:
+        """True if validation says how long to train."""
+        return self.epochs is None and self.steps is None
+
+    def resolved(self, clicks: int, attributes: bool) -> TrainOptions:
+        """The same with what was left open filled in, by model, loss and number of clicks.
+
+        Models that propagate over all clicks at every step are for as many as that is quick for;
+        beyond, SAGE draws neighbours. A batch is such that an epoch has about a hundred steps, so
+        that few clicks do not mean few steps; but no larger than fits, and no smaller than a
+        softmax over it needs.
+
+        Args:
+            clicks: Clicks to learn from.
+            attributes: True if something is known of users or items.
+        """
+        model = self.model
+        if model is None:
+            model = Model.hybrid if attributes else Model.lightgcn
+            model = Model.sage if clicks > _MOST_CLICKS else model
+        loss = self.loss or "softmax"
+        usual = _USUAL | {"batch_size": _batch_size(clicks)} | _DEFAULTS.get((model, loss), {})
+        usual |= {"model": model, "loss": loss}
+        usual["gate"] = Gate.dr if model is Model.sage else Gate.none
+        usual["negatives"] = min((self.batch_size or usual["batch_size"]) // 4, _NEGATIVES)
+        if model is Model.hybrid:
+            usual["cold_share"] = _COLD_SHARE
+        skipped = () if self.validated else _VALIDATION
+        found = {
+            name: value
+            for name, value in usual.items()
+            if getattr(self, name) is None and name not in skipped
+        }
+        return replace(self, **found)
+
     def model_options(self) -> ModelOptions:
-        """Options of the model."""
+        """Options of the model, once all are resolved."""
         from drgcn.recommend.model.run_folder import ModelOptions
 
+        assert self.model is not None
+        assert self.gate is not None
+        assert self.layers is not None
         return ModelOptions(
             model=self.model.value,
             gate=self.gate.value,
@@ -94,34 +207,40 @@ class TrainOptions:
             user_ids=self.user_ids,
             item_ids=self.item_ids,
             temperature=self.temperature,
+            normalize=self.normalize,
+            cold_share=self.cold_share,
         )
 
     def settings(self) -> TrainSettings:
-        """Settings of the training; those that were not given are the model's."""
+        """Settings of the training, once all are resolved."""
         from drgcn.recommend.model.objectives import TrainSettings
 
-        given: dict[str, Any] = {
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-            "loss": self.loss,
-            "draw": self.draw,
-            "weight_decay": self.weight_decay,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
+        names = ("batch_size", "lr", "weight_decay", "loss", "negatives", "draw")
+        shared: dict[str, Any] = {name: getattr(self, name) for name in names}
         return TrainSettings(
             seed=self.seed,
+            epochs=1.0 if self.epochs is None else self.epochs,
             steps=self.steps,
-            lr=self.lr,
-            negatives=self.negatives,
             logq=self.logq,  # type: ignore[arg-type]  # checked by the loss
             bfloat16=self.bfloat16,
             mask_target=not self.leak,
-            **(_DEFAULTS[self.model] | given),
+            **shared,
         )
+
+    def stopping(self) -> Stopping | None:
+        """Rule by which training ends, once all are resolved; ``None`` for a known length."""
+        if not self.validated:
+            return None
+        from drgcn.recommend.model.fitting import Stopping
+
+        shared: dict[str, Any] = {name: getattr(self, name) for name in _VALIDATION}
+        return Stopping(most_users=_MOST_USERS, **shared)
 
     def absolute(self) -> TrainOptions:
         """The same with paths that hold in any working directory."""
-        return replace(self, folder=self.folder.absolute(), out=self.out.absolute())
+        root = None if self.data_root is None else self.data_root.absolute()
+        data = self.data if is_known(self.data) else str(Path(self.data).expanduser().absolute())
+        return replace(self, data=data, out=self.out.absolute(), data_root=root)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for other processes."""
@@ -131,9 +250,87 @@ class TrainOptions:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> TrainOptions:
         """The options that :meth:`to_json` wrote."""
-        kinds = {"folder": Path, "out": Path, "model": Model, "gate": Gate, "targets": Targets}
-        typed = {name: kind(values[name]) for name, kind in kinds.items()}
+        kinds = {"out": Path, "data_root": Path, "model": Model, "gate": Gate, "targets": Targets}
+        typed = {name: kind(values[name]) for name, kind in kinds.items() if values[name]}
         return cls(**(values | typed))
+
+    def to_toml(self) -> str:
+        """As the text of a file for ``--config``: all that decides the numbers of a run."""
+        values = {k: v for k, v in self.absolute().to_json().items() if v is not None}
+        lines = [f"{k} = {_toml(v)}" for k, v in values.items() if k not in _PLACE]
+        return "\n".join(("# drgcn recommend train --config THIS_FILE --out run", *lines, ""))
+
+
+def _batch_size(clicks: int) -> int:
+    least, most = _BATCHES
+    size: int = 2 ** round(math.log2(max(clicks / _STEPS, 1)))
+    return min(max(size, least), most)
+
+
+def _toml(value: str | float | bool) -> str:
+    # A string of JSON is one of TOML too, but for DEL, which JSON leaves as it is.
+    return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take options from a TOML file, unless the command line gives them."""
+    if path is None:
+        return None
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"Expected settings in {path}; {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"Expected settings as TOML in {path}; it cannot be read ({error})."
+        ) from None
+    known = {parameter.name for parameter in context.command.params} - {"config"}
+    options: dict[str, Any] = {}
+    for key, value in found.items():
+        name = key.replace("-", "_")
+        values = value if isinstance(value, list) else [value]
+        plain = all(isinstance(one, str | int | float) for one in values)
+        if name not in known or not plain or name in options:
+            raise InputError(
+                f"Expected options of `drgcn recommend train` in {path}, each a plain value and "
+                f"there once; found {key} = {value!r}. See --help for their names."
+            )
+        # As on the command line, where it is checked: 2.5 is no number of steps.
+        options[name] = ",".join(map(str, values))
+    context.default_map = {**(context.default_map or {}), **options}
+    return path
+
+
+def is_known(name: str) -> bool:
+    """True for the name of a published set."""
+    from drgcn.recommend.clicks.known_sets import KNOWN_SETS
+
+    return name in KNOWN_SETS
+
+
+def open_clicks(name: str, root: Path | None) -> ClickData:
+    """Load a published set by its name, or a folder of clicks.
+
+    A name means the published set, whatever folders there are; a folder of that name is meant by
+    ``./name``.
+    """
+    from drgcn.recommend.clicks import load_clicks
+
+    if is_known(name) and Path(name).is_dir() and "RANK" not in os.environ:
+        print(
+            f"{name} is the published set; for the folder of that name write ./{name}",
+            file=sys.stderr,
+        )
+    return load_clicks(name, root)
+
+
+def clicks_source(name: str, root: Path | None) -> dict[str, str]:
+    """Source of what :func:`open_clicks` loads, for ``evaluate`` and ``export`` to find them."""
+    if not is_known(name):
+        return {"folder": str(Path(name).expanduser().absolute())}
+    from drgcn.data.downloader import data_root
+
+    return {"known": name, "folder": str((data_root(root) / "recommend" / name).absolute())}
 
 
 @dataclass(frozen=True)

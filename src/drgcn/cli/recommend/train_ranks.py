@@ -88,7 +88,7 @@ def train_rank(config: dict[str, Any]) -> None:
         return
     try:
         use_threads(options.threads)
-        train_here(options, prepare(options))
+        train_here(prepare(options))
     except DrgcnError as error:
         (options.out / _REFUSED).write_text(str(error), encoding="utf-8")
     except Exception as error:  # several libraries write, and say so in their own ways

@@ -15,7 +15,7 @@ from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import ClickAttributes, encode_bags, encode_means
-from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.sampling import Side, draw_systematic, other, rows_of
 from drgcn.sampling.graph import CSRGraph
@@ -52,7 +52,11 @@ def embed_all(
             that of the weights)
     """
     if isinstance(model, LightGCN):
-        users, items = model(model.prepare(graph))
+        if isinstance(model, AttributedLightGCN):
+            known = data if isinstance(data, ClickAttributes) else model.prepare_attributes(data)
+            users, items = model(model.inputs(graph, known))
+        else:
+            users, items = model(model.prepare(graph))
         return (users, items) if dtype is None else (users.to(dtype), items.to(dtype))
     model.check_frozen()
     attributes = _prepared(model, data)

@@ -13,13 +13,14 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.losses import LogQ, bpr_loss, softmax_loss
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.sampling import (
     ClickTree,
     Draw,
     Side,
+    chances,
     check_drawable,
     unclicked_items,
     uniform_items,
@@ -193,6 +194,8 @@ class LightGCNObjective:
         targets: The clicks to learn; negatives of BPR are none of them.
         settings: Loss, negatives, decay.
         exchange: The other ranks.
+        attributes: What a model with attributes prepared; a share of its users is then embedded
+            by attributes alone, so that it learns what to do with users without clicks.
     """
 
     def __init__(
@@ -202,9 +205,14 @@ class LightGCNObjective:
         targets: ClickGraph,
         settings: TrainSettings,
         exchange: Exchange,
+        attributes: ClickAttributes | None = None,
     ) -> None:
         self.model, self.settings, self.exchange = model, settings, exchange
-        self.adjacency = model.prepare(graph)
+        if isinstance(model, AttributedLightGCN):
+            assert attributes is not None
+            self.inputs = model.inputs(graph, attributes)
+        else:
+            self.adjacency = model.prepare(graph)
         self.clicks = targets.by_user
         rows = torch.arange(targets.num_users, device=targets.device)
         user = rows.repeat_interleave(self.clicks.degree, output_size=targets.num_clicks)
@@ -220,10 +228,21 @@ class LightGCNObjective:
             items: Their items ``[B]``.
             key: 64-bit key of this step.
         """
-        all_users, all_items = self.model(self.adjacency)
         first = self.exchange.rank * users.numel()
+        more: Tensor | float
         # The gradient of `index_select` is one kernel of sums; those of other ways sort first.
-        rows = all_users.index_select(0, users)
+        if isinstance(self.model, AttributedLightGCN):
+            found = self.model.vectors(self.inputs)
+            all_items, more = found.items, self.model.shrinkage * found.spread
+            as_cold = chances(call_key(key, 500), users.numel(), first) < self.model.cold_share
+            rows = torch.where(
+                as_cold[:, None],
+                found.cold.index_select(0, users),
+                found.users.index_select(0, users),
+            )
+        else:
+            all_users, all_items = self.model(self.adjacency)
+            rows, more = all_users.index_select(0, users), 0.0
         if self.settings.loss == "bpr":
             negatives = unclicked_items(call_key(key, 100), users, self.clicks, self.pairs, first)
             columns = all_items.index_select(0, torch.cat([items, negatives]))
@@ -234,7 +253,7 @@ class LightGCNObjective:
             start = self.exchange.rank * count
             negatives = uniform_items(call_key(key, 100), count, self.model.num_items, start)
             loss = self._softmax(rows / self.model.temperature, all_items, items, negatives, first)
-        return loss + self._penalty(users, items, negatives)
+        return loss + self._penalty(users, items, negatives) + more
 
     def _softmax(
         self, rows: Tensor, vectors: Tensor, items: Tensor, negatives: Tensor, first: int

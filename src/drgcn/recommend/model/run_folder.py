@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,17 +21,19 @@ from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import AttributeSummary
-from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.streams import stream_key
 
-ModelName = Literal["sage", "lightgcn"]
+ModelName = Literal["sage", "lightgcn", "hybrid"]
 Gate = Literal["none", "constant", "static", "dr"]
 #: Rows of the largest table of user embeddings; where there are more users, they share rows.
 MOST_ID_ROWS = 1 << 20
 WEIGHTS, SETTINGS = "weights.safetensors", "settings.json"
 HISTORY, RECORD = "history.json", "record.json"
+CONFIG = "config.toml"
 CHECKPOINT = "checkpoint.safetensors"
+CHOICE = "choice.safetensors"  # checkpoint of a training that validation watches
 _POINTS = 1000
 
 
@@ -39,8 +42,9 @@ class ModelOptions:
     """Options of a new click model.
 
     Attributes:
-        model: SAGE on attributes, or LightGCN on ids.
-        gate: Gate in front of every layer of SAGE; LightGCN has none.
+        model: SAGE on attributes, LightGCN on ids, or LightGCN on ids and attributes (hybrid).
+        gate: Gate in front of every layer of SAGE, or of the attributes in the hybrid; LightGCN
+            has none.
         seed: Seed of the first weights.
         channels: Width of hidden vectors and embeddings.
         layers: Propagations of LightGCN.
@@ -50,6 +54,8 @@ class ModelOptions:
         item_ids: Width of an embedding of the item, likewise.
         temperature: Divisor of scores. (default: the model's own)
         normalize: Whether embeddings have length one. (default: the model's own)
+        cold_share: Share of the users in a batch that the hybrid trains as if they had no clicks.
+            (default: the model's own)
     """
 
     model: ModelName = "sage"
@@ -62,6 +68,7 @@ class ModelOptions:
     item_ids: int | None = None
     temperature: float | None = None
     normalize: bool | None = None
+    cold_share: float | None = None
 
 
 def build_model(
@@ -96,8 +103,16 @@ def build_model(
             )
     users, items = attribute_summaries(data, graph)
 
-    def sage(gate: Literal["constant", "static", "dr"] | None) -> ClickSAGE:
+    def with_gate(
+        gate: Literal["constant", "static", "dr"] | None,
+    ) -> ClickSAGE | AttributedLightGCN:
         with initial_weights(options.seed):
+            if options.model == "hybrid":
+                if options.cold_share is not None:
+                    shared["cold_share"] = options.cold_share
+                return AttributedLightGCN(
+                    users, items, options.channels, options.layers, gate, **shared
+                )
             return ClickSAGE(
                 users,
                 items,
@@ -111,12 +126,12 @@ def build_model(
                 **shared,
             )
 
-    plain = sage(None)
+    plain = with_gate(None)
     if options.gate == "none":
         return plain
     # A Dr block draws weights of its own, between those of layers: without this, a seed would
     # mean other first layers for Dr than for the gates it is paired with.
-    gated = sage(options.gate)
+    gated = with_gate(options.gate)
     gated.load_state_dict(plain.state_dict(), strict=False)
     return gated
 
@@ -176,6 +191,13 @@ def save_run(
     return folder
 
 
+def relative_source(source: dict[str, str], run: Path) -> dict[str, str]:
+    """Source of clicks with a folder relative to a run: both may be moved together."""
+    if not source.get("folder"):
+        return source
+    return {**source, "folder": os.path.relpath(source["folder"], run)}
+
+
 def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     """Return the model that :func:`save_run` wrote, ready to embed, and its settings."""
     folder = Path(folder)
@@ -197,10 +219,10 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
     """Return the plain values that :func:`from_description` makes such a model of."""
-    if isinstance(model, LightGCN):
+    if isinstance(model, LightGCN) and not isinstance(model, AttributedLightGCN):
         return {"kind": "lightgcn", **model.settings}
     return {
-        "kind": "sage",
+        "kind": "sage" if isinstance(model, ClickSAGE) else "hybrid",
         "users": model.encoder("user").summary.to_json(),
         "items": model.encoder("item").summary.to_json(),
         **model.settings,
@@ -214,7 +236,7 @@ def from_description(description: dict[str, Any]) -> ClickSAGE | LightGCN:
     if kind == "lightgcn":
         return LightGCN(**options)
     users, items = (AttributeSummary.from_json(options.pop(side)) for side in ("users", "items"))
-    return ClickSAGE(users, items, **options)
+    return {"sage": ClickSAGE, "hybrid": AttributedLightGCN}[kind](users, items, **options)
 
 
 def _write(path: Path, content: Any) -> None:

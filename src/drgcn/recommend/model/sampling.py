@@ -294,6 +294,12 @@ def uniform_items(key: Tensor, count: int, num_items: int, first: int = 0) -> Te
     return ((mix(key + place) >> _HALF) & _LOW) * num_items >> _HALF
 
 
+def chances(key: Tensor, count: int, first: int = 0) -> Tensor:
+    """``count`` uniform numbers from 0 to 1, from place ``first`` on ``[count]``."""
+    place = torch.arange(first, first + count, device=key.device)
+    return ((mix(key + place) >> _HALF) & _LOW).double() / (1 << _HALF)
+
+
 def unclicked_items(
     key: Tensor, users: Tensor, clicks: CSRGraph, pairs: Tensor, first: int = 0
 ) -> Tensor:

@@ -18,7 +18,7 @@ from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.embedding import freeze
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.objectives import LightGCNObjective, SAGEObjective, TrainSettings
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.sampling import Positives
@@ -152,7 +152,7 @@ def set_up(
     targets: ClickGraph | None = None,
     exchange: Exchange | None = None,
 ) -> tuple[ClickTrainer, ClickAttributes | None]:
-    """A trainer before its first step, and the attributes that SAGE reads.
+    """A trainer before its first step, and the attributes that the model reads.
 
     The model is moved to where the clicks are, and put into training mode.
 
@@ -170,11 +170,14 @@ def set_up(
     steps = settings.steps or positives.steps(settings.epochs)
     if isinstance(model, LightGCN):
         # Its L2 is part of the objective: on the rows of a batch alone, as its authors have it.
-        objective = LightGCNObjective(model, graph, targets, settings, exchange)
+        known = None
+        if isinstance(model, AttributedLightGCN):
+            known = model.prepare_attributes(data, graph.device)
+        objective = LightGCNObjective(model, graph, targets, settings, exchange, known)
         trainer = ClickTrainer(
             model, objective, positives, steps, lr=settings.lr, exchange=exchange
         )
-        return trainer, None
+        return trainer, known
     attributes = model.prepare(data, graph.device)
     trainer = ClickTrainer(
         model,
@@ -200,7 +203,7 @@ def run_fingerprint(
         _checksum(part.by_user.col) + _checksum(part.by_user.rowptr) for part in (graph, targets)
     ]
     tables: list[int | str] = [data.known_hash]
-    if isinstance(model, ClickSAGE) and not data.known_hash:
+    if isinstance(model, ClickSAGE | AttributedLightGCN) and not data.known_hash:
         tables += [
             _checksum(table.numeric.view(torch.int32)) + _checksum(table.categories)
             for table in (data.users, data.items)

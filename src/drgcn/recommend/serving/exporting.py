@@ -96,8 +96,8 @@ class LoadedRun:
         """
         model, facts = load_run(Path(run))
         training = dict(facts.get("training", {}))
-        folder = data
-        if folder is None:
+        folder = Path() if data is None else Path(data)
+        if data is None:
             if not training.get("folder"):
                 raise InputError(
                     f"Expected --data, the folder of clicks; the run in {run} does not say where "
@@ -109,7 +109,10 @@ class LoadedRun:
                     f"Expected the clicks of the run in {folder}; there is no such folder. Say "
                     f"with --data where they are."
                 )
-        clicks = load_clicks(folder)
+        if data is None and training.get("known"):  # a published set, in its folder of a data root
+            clicks = load_clicks(str(training["known"]), folder.parents[1])
+        else:
+            clicks = load_clicks(str(folder))
         known = training.get("content_hash")
         if known and known != clicks.content_hash:
             raise InputError(

@@ -1,159 +1,47 @@
-"""One run of a study: train to a plateau, choose by validation, test once, record."""
+"""Runs of a study: train to a plateau, choose by validation, test once, record; all gates and
+seeds, one after the other or side by side."""
 
 from __future__ import annotations
 
 import gc
 import math
+import multiprocessing
 import shutil
+import signal
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.splits import ClickSplit, EvaluationSplit
-from drgcn.recommend.model.embedding import embed_all, freeze
+from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.encoder import ClickAttributes
+from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.model.fitting import Fit, Fitting, Look, Plateau
 from drgcn.recommend.model.lightgcn import LightGCN
-from drgcn.recommend.model.run_folder import build_model
+from drgcn.recommend.model.run_folder import Gate, relative_source, save_run
 from drgcn.recommend.model.sage import ClickSAGE
-from drgcn.recommend.model.training import ClickTrainer, TrainProgress, set_up, train
+from drgcn.recommend.model.training import TrainProgress
 from drgcn.recommend.retrieval.evaluation import RankingReport, evaluate
 from drgcn.recommend.study.settings import StudyRecord, StudySettings, file_name, identity, packed
-from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
 Model = ClickSAGE | LightGCN
-#: Called with step, loss and recall at every look at validation.
-Look = Callable[[int, float, float], None]
 #: Called before a run, with its record if there is one; returns what reports its progress.
 Begin = Callable[[StudySettings, StudyRecord | None], Look | None]
+#: Settings of a run and what it is for: ``"compare"`` or ``"search"``.
+Task = tuple[StudySettings, str]
 RUNNING = ".checkpoints"
-_BEST = "best."
-_Row = tuple[float, float, float]  # step, loss, recall
-
-
-@dataclass(frozen=True)
-class Plateau:
-    """Course of a training to its plateau.
-
-    Attributes:
-        history: Step, mean loss since the look before, and recall on validation, at every look.
-        best_step: The step whose weights were kept: the first with the highest recall.
-        best_recall: Recall on validation there.
-        steps: Steps done.
-        stopped: ``"patience"``, or ``"limit"`` if there were no more steps: then it may not have
-            been a plateau.
-        seconds: Seconds it took, over all attempts; looks at validation included.
-    """
-
-    history: list[dict[str, float]]
-    best_step: int
-    best_recall: float
-    steps: int
-    stopped: str
-    seconds: float
-
-    def facts(self) -> dict[str, Any]:
-        """Chosen step and end of training, for a record."""
-        return {
-            "best_step": self.best_step,
-            "best_recall": self.best_recall,
-            "steps": self.steps,
-            "stopped": self.stopped,
-        }
-
-
-def train_to_plateau(
-    trainer: ClickTrainer,
-    measure: Callable[[], float],
-    *,
-    every: int,
-    patience: int,
-    checkpoint: Path | None = None,
-    checkpoint_every: float = 30.0,
-    fingerprint: str = "",
-    progress: Callable[[int, float, float], None] | None = None,
-) -> Plateau:
-    """Trains, and leaves the weights in the model that were best on validation.
-
-    Checkpoints are written after a look, so a run that was killed goes on as if nothing had been.
-
-    Args:
-        trainer: The run.
-        measure: Recall on validation of the model as it stands. It may change what a model has
-            seen of the graph, but no weights, and leaves it ready to train.
-        every: Steps between looks.
-        patience: Looks without a higher recall after which to stop.
-        checkpoint: File to go on from, if it is there, and to write to.
-        checkpoint_every: Least seconds between checkpoints. The end is always written.
-        fingerprint: What the run is; the checkpoint of another one is refused.
-        progress: Called with step, loss and recall at every look.
-    """
-    history: list[_Row] = []
-    best: dict[str, Tensor] = {}
-    spent = 0.0
-    found = None
-    if checkpoint is not None and checkpoint.exists():
-        found = load_checkpoint(checkpoint, fingerprint)
-    if found is not None:
-        state, spent = found
-        history = [(row[0], row[1], row[2]) for row in state.pop("history").tolist()]
-        device = trainer.step.device
-        for name in [name for name in state if name.startswith(_BEST)]:
-            best[name.removeprefix(_BEST)] = state.pop(name).to(device)
-        trainer.restore(state)
-    start = saved = time.perf_counter()
-    while not _over(history, trainer, patience):
-        before = trainer.done
-        trainer.run(min(every, trainer.steps - before))
-        loss = float(trainer.losses[before : trainer.done].mean())  # waits for the device
-        if not math.isfinite(loss):
-            raise InputError(
-                f"Expected a finite loss; found {loss} after {trainer.done} steps. Use a lower "
-                f"learning rate."
-            )
-        recall = measure()
-        if not history or recall > max(row[2] for row in history):
-            state_now = trainer.model.state_dict()
-            best = {name: value.detach().clone() for name, value in state_now.items()}
-        history.append((trainer.done, loss, recall))
-        if progress is not None:
-            progress(trainer.done, loss, recall)
-        now = time.perf_counter()
-        due = now - saved >= checkpoint_every or _over(history, trainer, patience)
-        if checkpoint is not None and due:
-            state = trainer.state() | {_BEST + name: value for name, value in best.items()}
-            state["history"] = torch.tensor(history, dtype=torch.float64)
-            save_checkpoint(checkpoint, state, spent + now - start, fingerprint)
-            saved = now
-    trainer.model.load_state_dict(best)
-    trainer.model.eval()
-    place = _best(history)
-    return Plateau(
-        history=[{"step": int(row[0]), "loss": row[1], "recall": row[2]} for row in history],
-        best_step=int(history[place][0]),
-        best_recall=history[place][2],
-        steps=trainer.done,
-        stopped="patience" if len(history) - 1 - place >= patience else "limit",
-        seconds=spent + time.perf_counter() - start,
-    )
-
-
-def _best(history: list[_Row]) -> int:
-    """The first look with the highest recall."""
-    return max(range(len(history)), key=lambda place: (history[place][2], -place))
-
-
-def _over(history: list[_Row], trainer: ClickTrainer, patience: int) -> bool:
-    if not history:
-        return False
-    return trainer.done >= trainer.steps or len(history) - 1 - _best(history) >= patience
+SEARCH_SEED = 1_000_000  # no seed of a comparison is looked at in a search
 
 
 @dataclass(frozen=True)
@@ -169,6 +57,9 @@ class StudyRun:
         checkpoint_every: Seconds between checkpoints.
         progress: Called with step, loss and recall at every look at validation; where there is
             no validation, about once a second with a recall that is not a number.
+        keep: Where to leave the model as a run that can be evaluated and exported; ``None`` not
+            to.
+        source: Where the clicks came from, for that run; see :class:`StudyContext`.
     """
 
     data: ClickData
@@ -178,6 +69,8 @@ class StudyRun:
     folder: Path | None = None
     checkpoint_every: float = 30.0
     progress: Look | None = None
+    keep: Path | None = None
+    source: dict[str, str] = field(default_factory=dict)
 
     def record(self, environment: dict[str, Any], purpose: str = "compare") -> StudyRecord:
         """Runs to the end; a search stops before the test."""
@@ -185,12 +78,15 @@ class StudyRun:
         cuda = self.device.type == "cuda"
         if cuda:
             torch.cuda.reset_peak_memory_stats(self.device)
-        model, plateau, steps, seconds = self._trained(purpose)
+        fit = self._trained(purpose)
+        model, plateau, seconds = fit.model, fit.plateau, fit.seconds
         reports: dict[int, RankingReport] = {}
         if purpose == "compare":
             begin = time.perf_counter()
             reports = self.tested(model)
             seconds["test"] = time.perf_counter() - begin
+        if self.keep is not None and purpose == "compare":
+            self._save(self.keep, fit, environment)
         first = reports[self.settings.n[0]].values.recall.numpy() if reports else None
         return StudyRecord(
             settings=self.settings,
@@ -209,7 +105,7 @@ class StudyRun:
             seconds={name: round(value, 3) for name, value in seconds.items()},
             choice=None if plateau is None else plateau.facts(),
             history=[] if plateau is None else plateau.history,
-            trained_steps=steps,
+            trained_steps=fit.steps,
             test={str(n): report.to_dict() for n, report in reports.items()},
             user_recall="" if first is None else packed(first),
             peak_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
@@ -217,35 +113,9 @@ class StudyRun:
 
     def chosen(self) -> tuple[Model, Plateau]:
         """The model with the weights that are best on validation. Reads nothing of the test."""
-        settings, split = self.settings, self.parts.validation
-        clicks = split.train.num_clicks
-        model = build_model(self.data, split.train, settings.model_options())
-        split = split.to(self.device)
-        every = settings.steps(settings.every, clicks)
-        most = settings.steps(settings.epochs_max, clicks)
-        trainer, attributes = set_up(model, self.data, split.train, settings.training(most))
-        users = _some_users(split, settings.valid_users)
-
-        def measure() -> float:
-            model.eval()
-            if isinstance(model, ClickSAGE):
-                assert attributes is not None
-                freeze(model, attributes, split.train)
-            report = self._ranked(model, attributes, split, settings.n[0], users)
-            model.train()
-            return report.model["all"]["recall"].mean
-
-        plateau = train_to_plateau(
-            trainer,
-            measure,
-            every=every,
-            patience=settings.patience,
-            checkpoint=self._checkpoint("choice"),
-            checkpoint_every=self.checkpoint_every,
-            fingerprint=identity(settings, self.data.content_hash),
-            progress=self.progress,
-        )
-        return model, plateau
+        fit = self._fitting().validated(self.parts.validation, self.settings.stopping())
+        assert fit.plateau is not None
+        return fit.model, fit.plateau
 
     def tested(self, model: Model) -> dict[int, RankingReport]:
         """The reports of the test, for every length of lists."""
@@ -260,36 +130,55 @@ class StudyRun:
             torch.cuda.synchronize(self.device)  # so that its seconds are counted
         return found
 
-    def _trained(self, purpose: str) -> tuple[Model, Plateau | None, int, dict[str, float]]:
-        """The model to test, how it was chosen, its steps, and seconds."""
-        settings, clicks = self.settings, self.parts.test.train.num_clicks
+    def _trained(self, purpose: str) -> Fit:
+        """The model to test."""
+        settings, graph = self.settings, self.parts.test.train
+        fitting, validation = self._fitting(), self.parts.validation
         if settings.protocol == "fixed" and purpose == "compare":
-            steps = settings.steps(settings.epochs_max, clicks)
-            model, seconds = self._trained_on_all(steps)
-            return model, None, steps, {"train": seconds}
-        model, plateau = self.chosen()
+            return fitting.fixed(graph)
         if settings.protocol == "kept" or purpose == "search":
-            return model, plateau, plateau.best_step, {"train": plateau.seconds}
-        before = self.parts.validation.train.num_clicks
-        steps = max(round(plateau.best_step * clicks / before), 1)  # as many epochs
-        model, seconds = self._trained_on_all(steps)
-        return model, plateau, steps, {"train": plateau.seconds, "refit": seconds}
+            return fitting.validated(validation, settings.stopping())
+        return fitting.refitted(validation, settings.stopping(), graph)
 
-    def _trained_on_all(self, steps: int) -> tuple[Model, float]:
-        """A new model trained on all that comes before the test."""
-        graph = self.parts.test.train
-        model = build_model(self.data, graph, self.settings.model_options())
-        done = train(
-            model,
+    def _fitting(self) -> Fitting:
+        settings = self.settings
+        steps = settings.steps(settings.epochs_max, self.parts.test.train.num_clicks)
+        return Fitting(
             self.data,
-            graph,
-            self.settings.training(steps),
-            device=self.device,
+            settings.model_options(),
+            settings.training(steps),
+            Exchange(),
+            self.device,
+            choice=self._checkpoint("choice"),
             checkpoint=self._checkpoint("all"),
             checkpoint_every=self.checkpoint_every,
+            look=self.progress,
             progress=self._report,
         )
-        return model, done.seconds
+
+    def _save(self, keep: Path, fit: Fit, environment: dict[str, Any]) -> None:
+        settings, graph = self.settings, self.parts.test.train
+        if settings.split == "time":
+            day = self.data.graph.day_range[1] - settings.days + 1
+        else:
+            day = self.data.parts.index("test")
+        facts = {
+            "data": self.data.name,
+            "content_hash": self.data.content_hash,
+            "day": day,
+            **relative_source(self.source, keep),
+            **asdict(settings.training(fit.steps)),
+        }
+        record = {
+            "data": self.data.name,
+            "content_hash": self.data.content_hash,
+            "clicks": graph.num_clicks,
+            "steps": fit.steps,
+            "seconds": sum(fit.seconds.values()),
+            "validation": None if fit.plateau is None else fit.plateau.facts(),
+            "environment": environment,
+        }
+        save_run(keep, fit.model, facts, fit.losses, record)
 
     def _ranked(
         self,
@@ -318,14 +207,6 @@ class StudyRun:
         return None if self.folder is None else self.folder / f"{stage}.safetensors"
 
 
-def _some_users(split: ClickSplit, most: int) -> torch.Tensor | None:
-    """Evenly spaced ones of the users with something to find."""
-    found = (split.targets.by_user.degree > 0).nonzero().flatten()
-    if not most or found.numel() <= most:
-        return None
-    return found[torch.arange(most, device=found.device) * found.numel() // most]
-
-
 def parts_of(data: ClickData, settings: StudySettings) -> EvaluationSplit:
     """Split the clicks as the settings say."""
     if settings.split == "official":
@@ -343,6 +224,9 @@ class StudyContext:
         environment: Versions and hardware, for the records.
         checkpoint_every: Seconds between checkpoints.
         begin: Called before every run; can be pickled if runs are to share a device.
+        runs: Folder in which every run leaves its model, in a folder named like its record;
+            ``None`` not to.
+        source: Where the clicks came from: their ``folder``, and the name of a ``known`` set.
     """
 
     out: Path
@@ -350,6 +234,8 @@ class StudyContext:
     environment: dict[str, Any] = field(default_factory=dict)
     checkpoint_every: float = 30.0
     begin: Begin | None = None
+    runs: Path | None = None
+    source: dict[str, str] = field(default_factory=dict)
 
 
 def run_once(
@@ -369,9 +255,162 @@ def run_once(
         return record
     folder = context.out / RUNNING / known[:16]
     look = context.begin(settings, None) if context.begin is not None else None
-    run = StudyRun(data, parts, settings, context.device, folder, context.checkpoint_every, look)
+    run = StudyRun(
+        data,
+        parts,
+        settings,
+        context.device,
+        folder,
+        context.checkpoint_every,
+        look,
+        None if context.runs is None else context.runs / path.stem,
+        context.source,
+    )
     record = run.record(context.environment, purpose)
     record.save(context.out)
     shutil.rmtree(folder, ignore_errors=True)
     gc.collect()  # a trainer holds itself by its recorded step, and that a pool of device memory
+    return record
+
+
+def compare(
+    data: ClickData,
+    settings: StudySettings,
+    out: Path | str,
+    *,
+    gates: Sequence[Gate] = ("none", "constant", "static", "dr"),
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    search_lr: Sequence[float] = (),
+    device: torch.device | str = "cpu",
+    environment: dict[str, Any] | None = None,
+    checkpoint_every: float = 30.0,
+    begin: Begin | None = None,
+    jobs: int = 1,
+    load: Callable[[], ClickData] | None = None,
+    runs: Path | str | None = None,
+    source: dict[str, str] | None = None,
+) -> list[StudyRecord]:
+    """Runs what is not on record yet, and returns all records that were asked for.
+
+    Gates share everything else: learning rate, limit and patience, and for a seed first weights,
+    batches and draws. Seeds are the outer loop, so that a study cut short has whole seeds.
+
+    Args:
+        data: The clicks.
+        settings: What is shared; its gate and seed do not matter.
+        out: Folder of the records.
+        gates: Gates to compare.
+        seeds: Seeds, for all gates the same.
+        search_lr: Learning rates to choose from, by validation of the plain model alone, with a
+            seed of its own. (default: that of the settings)
+        device: Where to run.
+        environment: Versions and hardware, for the records.
+        checkpoint_every: Seconds between checkpoints.
+        begin: Called before every run, with its record if there is one; returns what is to be
+            told of its progress.
+        jobs: Runs at once, in processes that share the device.
+        load: With several jobs, gives the same clicks to each process; it and ``begin`` must be
+            functions that can be pickled.
+        runs: Folder in which every run leaves its model. (default: none is left)
+        source: Where the clicks came from, see :class:`StudyContext`.
+    """
+    if not gates or not seeds:
+        raise InputError("Expected at least one gate and one seed; found none.")
+    parts = parts_of(data, settings)
+    context = StudyContext(
+        Path(out),
+        torch.device(device),
+        environment or {},
+        checkpoint_every,
+        begin,
+        None if runs is None else Path(runs),
+        source or {},
+    )
+
+    def run(tasks: list[Task]) -> list[StudyRecord]:
+        if jobs > 1 and load is not None:
+            return SideBySide(load, jobs, context).records(tasks)
+        return [run_once(data, parts, one, context, purpose) for one, purpose in tasks]
+
+    if search_lr:
+        plain = replace(settings, gate="none", seed=SEARCH_SEED, protocol="kept")
+        tried = run([(replace(plain, lr=lr), "search") for lr in search_lr])
+        settings = replace(settings, lr=max(tried, key=_recall).settings.lr)
+    return run(
+        [
+            (replace(settings, gate=gate, seed=seed), "compare")
+            for seed in seeds
+            for gate in dict.fromkeys(gates)
+        ]
+    )
+
+
+def _recall(record: StudyRecord) -> float:
+    assert record.choice is not None
+    return float(record.choice["best_recall"])
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Runs that share a device, since one small run cannot keep it busy.
+
+    On CUDA start NVIDIA's MPS first (``nvidia-cuda-mps-control -d``): without it, processes take
+    turns. Records say how many runs shared the device; but for that and their seconds they are
+    those of runs one after the other.
+
+    Attributes:
+        load: Function that loads the clicks in every process; can be pickled.
+        jobs: Number of processes.
+        context: Place and progress of the runs.
+    """
+
+    load: Callable[[], ClickData]
+    jobs: int
+    context: StudyContext
+
+    def records(self, tasks: Iterable[Task]) -> list[StudyRecord]:
+        """All records in the order of the tasks."""
+        pool = ProcessPoolExecutor(
+            self.jobs,
+            mp_context=multiprocessing.get_context("spawn"),  # CUDA does not survive a fork
+            initializer=_prepare,
+            initargs=(self,),
+        )
+        waiting = [pool.submit(_run, *task) for task in tasks]
+        try:
+            return [one.result() for one in waiting]
+        except BrokenProcessPool:
+            raise InputError(
+                f"Expected {self.jobs} runs to fit side by side; found that the process of one "
+                f"was ended, perhaps for want of memory. Give fewer --jobs; what is on record is "
+                f"kept."
+            ) from None
+        except BaseException:  # Ctrl-C too: what runs goes on from its checkpoint another time
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_own: SideBySide | None = None  # of a process that was started for runs
+_clicks: ClickData | None = None
+
+
+def _prepare(pool: SideBySide) -> None:
+    """Initialise a process: read the clicks, and take its share of the cores."""
+    global _own, _clicks
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
+    torch.set_num_threads(max(torch.get_num_threads() // pool.jobs, 1))
+    _own, _clicks = pool, pool.load()
+
+
+def _run(settings: StudySettings, purpose: str) -> StudyRecord:
+    assert _own is not None
+    assert _clicks is not None
+    facts = {**_own.context.environment, "jobs_on_device": _own.jobs}
+    context = replace(_own.context, environment=facts)
+    record = run_once(_clicks, parts_of(_clicks, settings), settings, context, purpose)
+    sys.stderr.flush()
     return record

@@ -18,6 +18,7 @@ import numpy as np
 
 from drgcn._io import write_once
 from drgcn.errors import InputError
+from drgcn.recommend.model.fitting import Stopping, steps_of
 from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
 from drgcn.recommend.model.run_folder import Gate, ModelName, ModelOptions
@@ -109,6 +110,11 @@ _SOFTMAX: Final[dict[str, Any]] = {
     "normalize": True,
     "protocol": "refit",
 }
+# Ids and attributes under LightGCN's propagation, trained like its variant with a softmax.
+_HYBRID: Final[dict[str, Any]] = {
+    **{"model": "hybrid", "protocol": "refit", "layers": 2, "lr": 1e-2, "weight_decay": 1e-4},
+    **{"epochs_max": 100.0, "every": 1.0, "patience": 10, "temperature": 0.2},
+}
 #: Raised when the same settings come to mean another run; older records are then run again.
 PROTOCOL = 1
 _MOST_USERS = 300_000  # whose values a record holds, a byte or two each
@@ -128,8 +134,8 @@ class StudySettings:
       with no choice at all. This is how LightGCN's numbers came about.
 
     Attributes:
-        model: SAGE, or LightGCN, which has no gate.
-        gate: What stands in front of every layer.
+        model: SAGE, the hybrid, or LightGCN, which has no gate.
+        gate: What stands in front of every layer, or of the attributes in the hybrid.
         seed: Of weights, batches and draws.
         protocol: What is tested.
         split: By days, or as it came with the data.
@@ -138,7 +144,7 @@ class StudySettings:
         n: Lengths of lists; the first is what validation looks at.
         exclude_seen: Leave out what a user has clicked before.
         channels: Width of hidden vectors and embeddings.
-        layers: Propagations of LightGCN.
+        layers: Propagations of LightGCN and the hybrid.
         fan_outs: Neighbours that SAGE draws at each level.
         user_ids: Width of an embedding of the user in SAGE; ``None`` for ``channels`` if users
             have no attributes, else none.
@@ -202,12 +208,8 @@ class StudySettings:
             )
         if not self.n or min(self.n) < 1:
             raise InputError(f"Expected lists of at least one item; found {self.n}.")
-        if not (self.every > 0 and self.epochs_max > 0 and self.patience > 0):
-            raise InputError(
-                f"Expected epochs, epochs between looks and patience above zero; found "
-                f"{self.epochs_max}, {self.every} and {self.patience}."
-            )
-        self.training(1)  # which checks the rest
+        self.stopping()  # which checks what it holds, as the next does
+        self.training(1)
 
     def model_options(self) -> ModelOptions:
         """Options of the model that is trained."""
@@ -239,9 +241,20 @@ class StudySettings:
             bfloat16=self.bfloat16,
         )
 
+    def stopping(self) -> Stopping:
+        """Rule by which training ends."""
+        return Stopping(
+            epochs_max=self.epochs_max,
+            every=self.every,
+            patience=self.patience,
+            n=self.n[0],
+            exclude_seen=self.exclude_seen,
+            most_users=self.valid_users,
+        )
+
     def steps(self, epochs: float, clicks: int) -> int:
         """Steps that show so many clicks so often."""
-        return max(round(epochs * clicks / self.batch_size), 1)
+        return steps_of(epochs, clicks, self.batch_size)
 
     def to_dict(self) -> dict[str, Any]:
         """As a record holds it: through JSON and back, so that tuples are lists."""
@@ -264,15 +277,18 @@ def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> Study
 
     Args:
         data: Name of the set.
-        model: SAGE, or LightGCN as its authors train it.
+        model: SAGE, the hybrid, or LightGCN as its authors train it.
         fast: LightGCN with a softmax in place of BPR: a variant, not what was published.
     """
     first = data.partition(" ")[0]  # the name of made-up clicks goes on with size and seed
     own = _SAGE.get(first, {"n": (50,), "exclude_seen": False})
+    if fast and model != "lightgcn":
+        raise InputError(f"Expected --fast with --model lightgcn; found {model}. Leave one out.")
     if model == "sage":
-        if fast:
-            raise InputError("Expected --fast with --model lightgcn; found sage. Leave one out.")
         return StudySettings(**own)
+    if model == "hybrid":
+        shared = ("split", "days", "n", "exclude_seen", "batch_size", "negatives")
+        return StudySettings(**({name: own[name] for name in shared if name in own} | _HYBRID))
     asked = {name: own[name] for name in ("split", "days", "n", "exclude_seen") if name in own}
     return StudySettings(**(asked | _LIGHTGCN | (_SOFTMAX if fast else {})))
 
