@@ -26,7 +26,7 @@ from findings_words import (
     stopping_words,
     sure_words,
 )
-from growth_figure import growth_figure
+from growth_figure import growth_figure, lane_growth_figure
 from pages.asgcn_quirks import quirk_table, variance_words
 from pages.gain import (
     cell_table,
@@ -219,6 +219,7 @@ def main() -> None:
         "seeds in one pass": benchmark_table("seeds_in_one_pass"),
         "reweighting overhead": benchmark_table("reweighting_overhead"),
         "lanes": lanes_table(),
+        "lane growth": benchmark_table("lane_growth"),
         "findings": findings_list(
             records,
             ROOT / "results",
@@ -257,6 +258,8 @@ def main() -> None:
     save_figure(comparison_figure(comparison_panels(records)), images / "comparison.png")
     if (growth := growth_figure()) is not None:
         save_figure(growth, images / "sampling_growth.png")
+    if (lane_growth := lane_growth_figure()) is not None:
+        save_figure(lane_growth, images / "lane_growth.png")
     save_figure(gain_figure(gains), images / "gain_against_k.png")
 
 

@@ -98,6 +98,27 @@ def test_the_picture_shows_every_gate_once(monkeypatch):
         assert gates == [None, "dr", "static", "constant"]
 
 
+def test_the_picture_of_growth_prefers_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import growth_figure
+
+    lines = ["grows,times,network,lanes,nodes,edges,ms_per_epoch,peak_mib"]
+    for grows in ("lanes", "nodes", "edges"):
+        lines += [
+            f'{grows},{t},"{n}",{t},{t},{t},{t},{t}' for t in (1, 2) for n in ("GCN", "GCN, Dr")
+        ]
+    monkeypatch.setattr("benchmark_tables.ROOT", tmp_path)
+    assert growth_figure.lane_growth_figure() is None
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    for machine in ("AMD-EPYC-1-threads", "NVIDIA-H200"):
+        (folder / f"lane_growth-{machine}-torch-2.csv").write_text("\n".join(lines))
+    figure = growth_figure.lane_growth_figure()
+    assert "NVIDIA H200" in figure.get_suptitle()
+    assert [axes.get_xlabel() for axes in figure.axes[3:]] == ["lanes", "nodes", "edges"]
+    assert all(len(axes.lines) == 3 for axes in figure.axes)
+
+
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 

@@ -183,6 +183,8 @@ def test_early_stopping_is_per_seed_and_ends_the_pass(tiny, rule):
     result = fit(gcn(tiny), tiny, range(4), epochs=400, lr=0.05, rule=rule)
     assert max(result.epochs_run) < 400
     assert len(set(result.epochs_run)) > 1
+    for curves in result.curves.values():  # what others do afterwards is none of its own
+        assert [len(curve) for curve in curves] == result.epochs_run
     latest = result.epochs_run.index(max(result.epochs_run))
     alone = fit(gcn(tiny), tiny, [latest], epochs=400, lr=0.05, rule=rule)
     assert alone.epochs_run[0] == result.epochs_run[latest]

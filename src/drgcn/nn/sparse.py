@@ -10,14 +10,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from drgcn.kernels import triton_available, with_lanes
 
 if triton_available():
-    from drgcn.kernels.sparse import csr_product as _csr_product
+    from drgcn.kernels.sparse import csr_product as _triton_product
     from drgcn.kernels.sparse import sampled_product as _sampled_product
 else:
-    _csr_product = _sampled_product = None  # type: ignore[assignment]
+    _triton_product = _sampled_product = None  # type: ignore[assignment]
 
 # Up to this many entries (a quarter of a gigabyte of indices) lanes become blocks: results
 # then lie lane by lane, as every other operation wants them. Beyond, lanes become columns.
@@ -77,9 +78,16 @@ class SparseMatrix:
 
     def _column_mean(self) -> Tensor:
         # As a product, because that adds in a fixed order on every device; index_add does not.
-        transposed = SparseMatrix(self.pattern.transpose, self.values[self.pattern.to_transpose])
         ones = self.values.new_ones(self.shape[0], 1)
-        return (transposed @ ones).squeeze(1) / max(self.shape[0], 1)
+        return (self._transposed() @ ones).squeeze(1) / max(self.shape[0], 1)
+
+    @cached_property
+    def constant_transpose(self) -> SparseMatrix:
+        """The transposed matrix of constant values."""
+        return self._transposed()
+
+    def _transposed(self) -> SparseMatrix:
+        return SparseMatrix(self.pattern.transpose, self.values[self.pattern.to_transpose])
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Return a matrix with other values at the same positions."""
@@ -190,6 +198,19 @@ class SparsePattern:
             )
         return self._repeats[count]
 
+    def narrowed(self) -> SparsePattern:
+        """The same pattern in 32 bits if they suffice: MKL converts others at every product."""
+        if max(self.nnz, *self.shape) > torch.iinfo(torch.int32).max:
+            return self
+        return SparsePattern(
+            crow=self.crow.int(),
+            col=self.col.int(),
+            to_transpose=self.to_transpose,
+            transpose_crow=self.transpose_crow.int(),
+            transpose_col=self.transpose_col.int(),
+            shape=self.shape,
+        )
+
     def to(self, device: torch.device | str) -> SparsePattern:
         """The same pattern on another device."""
         return SparsePattern(
@@ -239,25 +260,32 @@ def sparse_product(matrix: SparseMatrix, x: Tensor) -> Tensor:
     return _SparseProduct.apply(matrix.values, x, matrix.pattern, False)
 
 
+def constant_product(matrix: SparseMatrix, x: Tensor) -> Tensor:
+    """The same for values that need no gradient, outside of ``vmap``."""
+    if len(x) == 1 and not x.is_cuda:
+        return _ConstantProduct.apply(x[0], matrix)[None]
+    return sparse_product(matrix, x)
+
+
 class _SparseProduct(torch.autograd.Function):
     """``values`` are ``[nnz]``, shared by all lanes, or ``[lanes, nnz]``; ``x`` is
     ``[lanes, columns, k]``."""
 
     @staticmethod
     def forward(values: Tensor, x: Tensor, pattern: SparsePattern, transpose: bool) -> Tensor:
-        if x.is_cuda and _csr_product is not None:
-            return _csr_product(pattern, values, x, transpose=transpose)
+        if x.is_cuda and _triton_product is not None:
+            return _triton_product(pattern, values, x, transpose=transpose)
         if transpose:
             order = pattern.to_transpose.long().expand_as(values)
             values, pattern = values.gather(-1, order), pattern.transpose  # faster than indexing
         lanes, _, k = x.shape
         if lanes == 1:
-            return _product(pattern, values.flatten(), x[0])[None]
+            return csr_product(pattern, values.flatten(), x[0])[None]
         if values.dim() == 1 and lanes * pattern.nnz > _LARGEST_BLOCK_DIAGONAL:
-            out = _product(pattern, values, x.transpose(0, 1).flatten(1))
+            out = csr_product(pattern, values, x.transpose(0, 1).flatten(1))
             return out.unflatten(1, (lanes, k)).transpose(0, 1).contiguous()
         values = values.repeat(lanes) if values.dim() == 1 else values.flatten()
-        out = _product(pattern.repeat(lanes), values, x.flatten(0, 1))
+        out = csr_product(pattern.repeat(lanes), values, x.flatten(0, 1))
         return out.unflatten(0, (lanes, pattern.shape[0]))
 
     @staticmethod
@@ -298,6 +326,21 @@ class _SparseProduct(torch.autograd.Function):
         return out.unflatten(0, (outer, inner)), 0
 
 
+class _ConstantProduct(torch.autograd.Function):
+    """The product with ``x`` ``[columns, k]`` of a matrix that is transposed but once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        return csr_product(matrix.pattern, matrix.values, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        transpose = ctx.matrix.constant_transpose
+        return csr_product(transpose.pattern, transpose.values, grad), None
+
+
 class _SampledProduct(torch.autograd.Function):
     """Inner products of rows of two matrices ``[lanes, nodes, k]``, where entries are stored."""
 
@@ -307,18 +350,7 @@ class _SampledProduct(torch.autograd.Function):
             return _sampled_product(pattern, rows, cols)
         lanes, nnz = rows.size(0), pattern.nnz
         pattern = pattern if lanes == 1 else pattern.repeat(lanes)
-        rows, cols = rows.flatten(0, 1), cols.flatten(0, 1)
-        if torch.backends.mkl.is_available() and not rows.is_cuda and nnz and rows.size(1):
-            # Twice as fast, since the gathered rows are never written down; but ten times as slow
-            # with an odd number of columns.
-            rows, cols = (F.pad(x, (0, -x.size(1) % 8)) for x in (rows, cols))
-            zeros = rows.new_zeros(pattern.nnz)
-            csr = torch.sparse_csr_tensor(
-                pattern.crow, pattern.col, zeros, pattern.shape, check_invariants=False
-            )
-            return torch.sparse.sampled_addmm(csr, rows, cols.t()).values().view(lanes, nnz)
-        gathered = rows.index_select(0, pattern.row) * cols.index_select(0, pattern.col)
-        return gathered.sum(-1).view(lanes, nnz)
+        return inner_products(pattern, rows.flatten(0, 1), cols.flatten(0, 1)).view(lanes, nnz)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -344,13 +376,31 @@ class _SampledProduct(torch.autograd.Function):
         return out.unflatten(0, rows.shape[:2]), 0
 
 
-def _product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
+def inner_products(pattern: SparsePattern, rows: Tensor, cols: Tensor) -> Tensor:
+    """Inner products ``[nnz]`` of rows of two matrices, where entries are stored; no gradient."""
+    if torch.backends.mkl.is_available() and not rows.is_cuda and pattern.nnz and rows.size(1):
+        # Twice as fast, since the gathered rows are never written down; but ten times as slow
+        # with an odd number of columns.
+        if rows.size(1) % 8:
+            rows, cols = (F.pad(x, (0, -x.size(1) % 8)) for x in (rows, cols))
+        zeros = rows.new_zeros(pattern.nnz)
+        csr = torch.sparse_csr_tensor(
+            pattern.crow, pattern.col, zeros, pattern.shape, check_invariants=False
+        )
+        return torch.sparse.sampled_addmm(csr, rows, cols.t()).values()
+    gathered = rows.index_select(0, pattern.row) * cols.index_select(0, pattern.col)
+    return gathered.sum(-1)
+
+
+def csr_product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
+    """The product of one matrix with ``x`` ``[columns, k]``, by torch; no gradient."""
     csr = torch.sparse_csr_tensor(
         pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
     )
     # On CPU MKL's product is two to four times as fast with few columns; with many the reducing
-    # kernel is, up to twice: it writes its result directly, where the other first fills and
-    # copies an array of zeros.
+    # kernel is, up to twice.
     full = x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
     few = full and torch.backends.mkl.is_available() and x.size(1) <= _FEW_COLUMNS
-    return csr @ x if x.is_cuda or few else torch.sparse.mm(csr, x, "sum")
+    if few and not x.is_cuda:  # without an array of zeros, which ``@`` first fills and copies
+        return x.new_empty(pattern.shape[0], x.size(1)).addmm_(csr, x, beta=0)
+    return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")

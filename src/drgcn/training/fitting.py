@@ -564,7 +564,7 @@ def _test(
         epochs_run=trainer.last_epoch.tolist(),
         val_accuracy=val_accuracy.where(~lost, torch.nan).tolist(),
         test_accuracy=test_accuracy.where(~lost, torch.nan).tolist(),
-        curves={name: list(trainer.curve(name).T.cpu()) for name in trainer.curve_names},
+        curves={name: trainer.curves_to_stop(name) for name in trainer.curve_names},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,
         metric=objective.metric,

@@ -98,8 +98,8 @@ class FitResult:
         epochs_run: Epochs trained before the rule stopped the seed.
         val_accuracy: Validation accuracy at the kept epoch.
         test_accuracy: Test accuracy of the kept weights, computed once.
-        curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch, and
-            ``test_accuracy`` if it was asked for.
+        curves: ``train_loss``, ``val_loss`` and ``val_accuracy`` after each epoch until the rule
+            stopped the seed, and ``test_accuracy`` if it was asked for.
         models: Ordinary modules with the kept weights, in evaluation mode.
         seconds: Wall time of the training.
         metric: Meaning of "accuracy": share of right predictions; micro-F1 for several labels

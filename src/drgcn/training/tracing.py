@@ -14,12 +14,20 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
+from torch.autograd.function import once_differentiable
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from drgcn.errors import DrgcnError
 from drgcn.nn.base import compress
-from drgcn.nn.sparse import SparseMatrix, SparsePattern, sparse_product
+from drgcn.nn.sparse import (
+    SparseMatrix,
+    SparsePattern,
+    constant_product,
+    csr_product,
+    inner_products,
+    sparse_product,
+)
 
 # A function of parameters, buffers and keys, each stacked along a first axis.
 Pass = Callable[[dict[str, Tensor], dict[str, Tensor], Tensor], Tensor]
@@ -29,6 +37,9 @@ Constants = dict[fx.Node, Any]
 aten = torch.ops.aten
 # Fewest entries of a constant matrix for which its zeros are counted.
 _LARGE: Final = 2**12
+# Scores of nodes up to which the exponents of their sums are far from the limits of floats, so
+# that a softmax need not subtract the largest.
+_LARGE_SCORE: Final = 20.0
 
 
 def record(
@@ -60,6 +71,8 @@ def record(
             raise DrgcnError(f"it draws random numbers by {node.target}")
     constants = _fold(program)
     _multiply_sparse_features(program, constants)
+    if keys.device.type == "cpu":
+        _attend_in_one_step(program, constants)
     _add_messages_by_products(program, constants)
     if keys.device.type == "cpu":
         _find_largest_by_products(program, constants)
@@ -145,7 +158,7 @@ class _SparseTimes(torch.nn.Module):
 
     def forward(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         lanes = weight if weight.dim() == 3 else weight[None]
-        out = sparse_product(self.matrix, lanes).view(*weight.shape[:-2], -1, weight.size(-1))
+        out = constant_product(self.matrix, lanes).view(*weight.shape[:-2], -1, weight.size(-1))
         return out if bias is None else out + bias
 
 
@@ -189,7 +202,7 @@ class _SumOfNeighbours(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         shape, axis = x.shape, self.axis
         lanes = x.reshape(shape[0] if axis else 1, shape[axis], -1)
-        out = sparse_product(self.matrix, lanes)
+        out = constant_product(self.matrix, lanes)
         return out.view(*shape[:axis], -1, *shape[axis + 1 :])
 
 
@@ -295,6 +308,174 @@ def _constant_sum(
     )
     # Several edges between two nodes become one.
     return _SumOfNeighbours(SparseMatrix.from_tensor(adjacency.coalesce()), axis)
+
+
+# Attention
+
+
+class _Attention(torch.nn.Module):
+    """Sums over neighbours of ``x`` ``[nodes, heads, k]`` with the weights of GAT, on CPU.
+
+    The weight of a message from j to i is the softmax over all messages to i of
+    ``leaky_relu(source . x[j] + target . x[i])``, times its factor of dropout. ``source`` and
+    ``target`` are ``[1, heads, k]``, and factors one for each message and head.
+
+    Args:
+        to: Targets of the messages.
+        start: Their sources.
+        x: Features, whose values do not matter.
+        slope: Slope of the leaky ReLU.
+    """
+
+    def __init__(self, to: Tensor, start: Tensor, x: Tensor, slope: float) -> None:
+        super().__init__()
+        (nodes, heads, _), self.slope = x.shape, slope
+        self.targets, self.sources = to, start
+        self.eye = torch.eye(heads, dtype=x.dtype)[..., None]
+        self.largest = _LargestMessage(to, nodes, 0)
+        shape, places = (nodes, len(to)), torch.arange(len(to))
+        self.by_target, self.by_source = (
+            SparsePattern.from_coordinates(node, places, shape)[0].narrowed()
+            for node in (to, start)
+        )
+        # One matrix, in which every head of a node has a row: nothing need be transposed.
+        rows, columns = (
+            (node[:, None] * heads + torch.arange(heads)).flatten() for node in (to, start)
+        )
+        shape = (nodes * heads, nodes * heads)
+        pattern, self.entries = SparsePattern.from_coordinates(rows, columns, shape)
+        self.pattern = pattern.narrowed()
+        self.from_entries = self.entries.argsort()
+
+    def forward(
+        self, x: Tensor, source: Tensor, target: Tensor, factors: Tensor | None = None
+    ) -> Tensor:
+        return _AttentionSum.apply(x, source, target, factors, self)
+
+
+class _AttentionSum(torch.autograd.Function):
+    """The formula of :class:`_Attention`, and its gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, source: Tensor, target: Tensor, factors: Tensor | None, of: _Attention
+    ) -> Tensor:
+        # All scores of nodes are one product, with each head's weights in rows of their own.
+        blocks = (torch.stack([source, target]) * of.eye).view(2 * x.size(1), -1)
+        of_nodes = x.flatten(1) @ blocks.t()
+        sent, received = of_nodes.chunk(2, 1)
+        scores = sent.index_select(0, of.sources) + received.index_select(0, of.targets)
+        scores = F.leaky_relu_(scores, of.slope)
+        if float(of_nodes.abs().max()) < _LARGE_SCORE:
+            weights = scores.exp()
+        else:
+            weights = (scores - of.largest(scores).index_select(0, of.targets)).exp_()
+        weights /= _sums(of.by_target, weights).index_select(0, of.targets)
+        factors = None if factors is None else factors.view(scores.shape)
+        values = weights if factors is None else weights * factors
+        values = values.flatten().index_select(0, of.entries)
+        ctx.of = of
+        ctx.save_for_backward(x, blocks, scores, weights, factors, values)
+        return csr_product(of.pattern, values, x.flatten(0, 1)).view(x.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, blocks, scores, weights, factors, values = ctx.saved_tensors
+        of, grad = ctx.of, grad.flatten(0, 1)
+        found = inner_products(of.pattern, grad, x.flatten(0, 1))
+        found = found.index_select(0, of.from_entries).view(scores.shape)  # of weights
+        found = weights * (found if factors is None else found * factors)
+        found -= weights * _sums(of.by_target, found).index_select(0, of.targets)  # of scores
+        found = aten.leaky_relu_backward(found, scores, of.slope, True)  # of their two parts
+        of_nodes = torch.cat([_sums(of.by_source, found), _sums(of.by_target, found)], 1)
+        values = values.index_select(0, of.pattern.to_transpose)
+        grad_x = csr_product(of.pattern.transpose, values, grad).view_as(x)
+        grad_x.flatten(1).addmm_(of_nodes, blocks)
+        both = (of_nodes.t() @ x.flatten(1)).view(2, -1, *x.shape[1:])  # [2, heads, heads, k]
+        both = both.diagonal(0, 1, 2).transpose(1, 2)
+        return grad_x, both[:1], both[1:], None, None
+
+
+def _sums(of_nodes: SparsePattern, messages: Tensor) -> Tensor:
+    """Return the sums ``[nodes, heads]`` of messages ``[messages, heads]``."""
+    return csr_product(of_nodes, messages.new_ones(of_nodes.nnz), messages)
+
+
+def _attend_in_one_step(program: fx.GraphModule, constants: Constants) -> None:
+    """Replace what GATConv of PyG does between the linear map and the sums of messages."""
+    for node in list(program.graph.nodes):
+        for formula in _attention_formulas():
+            found: dict[str, Any] = {}
+            if not _matches(formula, node, found, constants):
+                continue
+            tensors = [found[n] for n in ("x", "source", "target", "factors") if n in found]
+            shape = _shape(node)
+            shapes = [shape, (1, *shape[1:]), (1, *shape[1:])]
+            fits = [_shape(tensor) for tensor in tensors[:3]] == shapes
+            zeros = all(_is_zero(found[name], constants) for name in ("zeros", "none"))
+            # Factors have no gradient here.
+            drawn = all(getattr(f.target, "namespace", "") == "drgcn" for f in tensors[3:])
+            if fits and zeros and drawn:
+                x = torch.empty(shape, dtype=node.meta["tensor_meta"].dtype)
+                module = _Attention(found["to"], found["start"], x, found["slope"])
+                _replace(program, node, module, *tensors)
+    program.graph.eliminate_dead_code()
+
+
+def _attention_formulas() -> list[tuple[Any, ...]]:
+    """Return the attention of PyG's GATConv, without dropout and with it."""
+    rows, add, mul, total = aten.index_select.default, aten.add.Tensor, aten.mul.Tensor, aten.sum
+    start = (rows, (total.dim_IntList, (mul, "x", "source"), [-1]), 0, "start")
+    to = (rows, (total.dim_IntList, (mul, "x", "target"), [-1]), 0, "to")
+    scores = (aten.leaky_relu.default, (add, start, to), "slope")
+    largest = (aten.scatter_reduce.two, "any", 0, "to", (aten.detach.default, scores))
+    powers = (aten.exp.default, (aten.sub.Tensor, scores, (rows, largest, 0, "to")))
+    sums = (add, (aten.scatter_add.default, "none", 0, "to", powers), 1e-16)
+    weights = (aten.div.Tensor, powers, (rows, sums, 0, "to"))
+    dropped = (mul, weights, (aten.view.default, "factors"))
+    return [
+        (
+            aten.scatter_add.default,
+            "zeros",
+            0,
+            "to",
+            (mul, (aten.unsqueeze.default, kept, -1), (rows, "x", 0, "start")),
+        )
+        for kept in (weights, dropped)
+    ]
+
+
+def _matches(formula: Any, value: Any, found: dict[str, Any], constants: Constants) -> bool:
+    """Return whether a node computes a formula, of operations with their first arguments.
+
+    A word stands for anything, the same wherever it stands, and is entered into ``found``;
+    an index as the list of numbers along its first axis.
+    """
+    if isinstance(formula, tuple):
+        return (
+            isinstance(value, fx.Node)
+            and value.target is formula[0]
+            and len(value.args) >= len(formula) - 1
+            and all(
+                _matches(part, own, found, constants)
+                for part, own in zip(formula[1:], value.args, strict=False)
+            )
+        )
+    if not isinstance(formula, str):
+        return bool(formula == value)
+    known = constants.get(value) if isinstance(value, fx.Node) else None
+    if known is not None and known.dtype == torch.int64:
+        value = _one_list(known, 0)
+    before = found.setdefault(formula, value)
+    if value is None:
+        return False
+    return before is value or (
+        isinstance(before, Tensor) and isinstance(value, Tensor) and torch.equal(before, value)
+    )
+
+
+# What a node of a program is
 
 
 def _is_zero(node: Any, constants: Constants) -> bool:

@@ -199,6 +199,12 @@ class Trainer:
         """Return one of the curves ``[epochs, seeds]``; zero after the present epoch."""
         return self.curves[:, self.curve_names.index(name)]
 
+    def curves_to_stop(self, name: str) -> list[Tensor]:
+        """Return one of the curves of each seed, up to its own stop: afterwards it is trained on
+        for as long as others are."""
+        lanes = zip(self.curve(name).T.cpu(), self.last_epoch.tolist(), strict=True)
+        return [curve[:stop].clone() for curve, stop in lanes]
+
     def _keep_weights(self, keep: Tensor) -> None:
         if not keep.is_cuda and not bool(keep.any()):
             return  # on a device the check would wait for it

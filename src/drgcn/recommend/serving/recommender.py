@@ -66,7 +66,7 @@ class ItemRules:
 
     @property
     def are_none(self) -> bool:
-        """Whether all items may be listed."""
+        """True if all items may be listed."""
         return self.allow is None and not self.deny and not self.categories
 
     def rows(
