@@ -270,6 +270,29 @@ def test_sage_by_ids_alone(shop, tmp_path):
         ItemRules(categories={"kind": ["1"]}).rows(found)
 
 
+def test_the_hybrid_folds_all_of_a_vector_but_the_users_own_embedding(shop, tmp_path):
+    data = ClickData.load(shop / "clicks")
+    options = ModelOptions(model="hybrid", channels=8, layers=2, gate="dr")
+    model, found = _exported(shop, tmp_path, data, build_model(data, data.graph, options))
+    searcher = Recommender(found)
+    users = [7, 12, 55]  # the last has no clicks, and no embedding that counts
+    visitors = Visitors(clicked_by(*users), [attributes_of(user) for user in users])
+    own = found.fold_in.own(found.cold_users.encoded(visitors.attributes), 3)
+    clicks = visitors.clicks(400)
+    plain = found.fold_in._unscaled(clicks, torch.ones(clicks.num_entries), own)
+    embeddings = model.embeddings.detach()[users] / 3 * torch.tensor([[1], [1], [0]])
+    stored = found.users.rows(torch.tensor(users))
+    torch.testing.assert_close(stored, F.normalize(plain + embeddings, dim=1).detach())
+    vectors, _ = searcher._visitor_vectors(visitors)
+    torch.testing.assert_close(vectors, F.normalize(plain, dim=1).detach())
+    cold = found.cold_users.vectors([attributes_of(55)])
+    torch.testing.assert_close(cold[0], stored[2])
+    assert not searcher.for_users(torch.tensor([7, 55]), 3).fallback.any()
+    why = searcher.why(21, 7)
+    rest = (embeddings[0] + own[0].detach()) @ found.items[21] / found.fold_in.lengths[7]
+    assert why.rest == pytest.approx(float(rest), abs=1e-6)
+
+
 def test_visitors_and_users_that_cannot_be_answered(light, exported):
     for words, clicked, attributes in (
         ("found neither", None, None),

@@ -201,7 +201,10 @@ def _pieces(rows: CSRGraph) -> Iterator[slice]:
 
 
 def embed_cold(
-    model: ClickSAGE, side: Side, table: AttributeTable | None, num_nodes: int | None = None
+    model: ClickSAGE | AttributedLightGCN,
+    side: Side,
+    table: AttributeTable | None,
+    num_nodes: int | None = None,
 ) -> Tensor:
     """Embeddings by attributes alone, of nodes that have no clicks or were never seen.
 
@@ -212,6 +215,9 @@ def embed_cold(
         table: Their attributes.
         num_nodes: How many, where there are no attributes.
     """
+    if isinstance(model, AttributedLightGCN):
+        attributes = model.encoder(side).prepare(table, num_nodes=num_nodes, known=False)
+        return model.finished(model.from_attributes(side, attributes))
     model.check_frozen()
     own = _encoded(model, side, table, num_nodes)
     nothing = [
@@ -259,20 +265,22 @@ class FoldIn:
         inputs: What every item brings into each layer ``[items, d]``; the vectors
             :math:`\mathbf{f}` for LightGCN.
         normalize: Whether vectors have length one.
-        model: The model, if it is SAGE.
+        model: The model, if it knows attributes of users or has layers to go through.
         lengths: Lengths of the vectors of known users before they were normalised ``[users]``;
             ``None`` for SAGE, which can make them again, and where vectors are not normalised.
     """
 
     inputs: tuple[Tensor, ...]
     normalize: bool
-    model: ClickSAGE | None = None
+    model: ClickSAGE | AttributedLightGCN | None = None
     lengths: Tensor | None = None
 
     def own(
         self, table: AttributeTable | None, num_users: int, known: bool | Tensor = False
     ) -> Tensor | None:
-        """Inputs of the first layer for users, of their own; ``None`` for LightGCN.
+        """The part of users of their own: inputs of the first layer, or vectors by attributes.
+
+        ``None`` for LightGCN on ids alone.
 
         Args:
             table: Their attributes; ``None`` if the model knows none.
@@ -281,6 +289,10 @@ class FoldIn:
         """
         if self.model is None:
             return None
+        if isinstance(self.model, AttributedLightGCN):
+            encoder = self.model.encoder("user")
+            attributes = encoder.prepare(table, num_nodes=num_users, known=False)
+            return self.model.from_attributes("user", attributes)
         self.model.check_frozen()
         return _encoded(self.model, "user", table, num_users, known)
 
@@ -323,7 +335,7 @@ class FoldIn:
 
     def _unscaled(self, clicks: CSRGraph, weight: Tensor, own: Tensor | None) -> Tensor:
         degree = clicks.degree
-        share = degree.clamp(min=1) ** (-0.5 if self.model is None else -1.0)
+        share = degree.clamp(min=1) ** (-1.0 if isinstance(self.model, ClickSAGE) else -0.5)
         weight = weight * share.repeat_interleave(degree)
         bags = [
             F.embedding_bag(
@@ -335,9 +347,10 @@ class FoldIn:
             )
             for table in self.inputs
         ]
-        if self.model is None or own is None:
-            return bags[0]
-        return _through_layers(self.model, "user", own, bags)
+        if isinstance(self.model, ClickSAGE):
+            assert own is not None
+            return _through_layers(self.model, "user", own, bags)
+        return bags[0] if own is None else bags[0] + own
 
 
 @torch.no_grad()
@@ -346,13 +359,11 @@ def embed_with_fold_in(
 ) -> tuple[Tensor, Tensor, FoldIn | None]:
     """Embeddings as :func:`embed_all` gives them, and the rule for users to come.
 
-    A LightGCN without layers has no such rule: its users are embeddings and nothing else. Nor has
-    a model derived from it, until it gets one.
+    A LightGCN without layers has no such rule: its users are embeddings and nothing else.
     """
     if isinstance(model, LightGCN):
         users, items = embed_all(model, data, graph)
-        has_rule = type(model) is LightGCN and model.num_layers > 0
-        return users, items, _lightgcn_fold_in(model, graph) if has_rule else None
+        return users, items, _lightgcn_fold_in(model, data, graph) if model.num_layers else None
     model.check_frozen()
     attributes = model.prepare(data)
     rows = graph.by_item
@@ -366,9 +377,15 @@ def embed_with_fold_in(
     return tables["user"], items, FoldIn(tuple(inputs), model.normalize, model)
 
 
-def _lightgcn_fold_in(model: LightGCN, graph: ClickGraph) -> FoldIn:
+def _lightgcn_fold_in(model: LightGCN, data: ClickData, graph: ClickGraph) -> FoldIn:
     adjacency = model.prepare(graph)
     h: Tensor = model.embeddings
+    hybrid = model if isinstance(model, AttributedLightGCN) else None
+    if hybrid is not None:
+        attributes = hybrid.prepare_attributes(data)
+        towers = [hybrid.from_attributes(side, attributes[side]) for side in _SIDES]
+        known = torch.cat([rows_of(graph, side).degree > 0 for side in _SIDES])[:, None]
+        h = h * known + torch.cat(towers) * (model.num_layers + 1)
     total = before = h
     for _ in range(model.num_layers):
         h = spmm(adjacency, h)
@@ -377,4 +394,4 @@ def _lightgcn_fold_in(model: LightGCN, graph: ClickGraph) -> FoldIn:
     degree = graph.by_item.degree.clamp(min=1)[:, None]
     inputs = before.split(sides)[1] / (parts * degree**0.5)
     lengths = total.split(sides)[0].norm(dim=1) / parts
-    return FoldIn((inputs,), model.normalize, None, lengths if model.normalize else None)
+    return FoldIn((inputs,), model.normalize, hybrid, lengths if model.normalize else None)

@@ -19,6 +19,7 @@ from drgcn.recommend.model.encoder import (
     AttributeEncoder,
     AttributeSummary,
     ClickAttributes,
+    EncodedAttributes,
     encode_means,
 )
 from drgcn.recommend.model.sage import GateName
@@ -288,3 +289,15 @@ class AttributedLightGCN(LightGCN):
             mean = now
         found: Tensor = self.gates[side].from_mean(mean)  # type: ignore[operator]
         return found
+
+    def from_attributes(self, side: Side, attributes: EncodedAttributes) -> Tensor:
+        """Parts of vectors that come from attributes, before scaling, of nodes in no graph."""
+        encoder = self.encoder(side)
+        nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
+        found = self.bias[side].expand(attributes.num_nodes, -1)
+        if encoder.out_channels:
+            x = encode_means(encoder, attributes, nodes[:, None])
+            if side in self.gates:
+                x = x * self.gates[side].from_mean(getattr(self, f"mean_{side}"))  # type: ignore[operator]
+            found = F.linear(x, self.weight[side], self.bias[side])
+        return found / (self.num_layers + 1)

@@ -21,6 +21,7 @@ from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
 from drgcn.recommend.model.embedding import FoldIn, embed_cold
+from drgcn.recommend.model.lightgcn import AttributedLightGCN
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
@@ -272,7 +273,7 @@ class ColdUsers:
             their clicks.
     """
 
-    model: ClickSAGE
+    model: ClickSAGE | AttributedLightGCN
     table: AttributeTable
 
     def vectors(self, rows: Sequence[Mapping[str, Any]]) -> Tensor:
@@ -409,12 +410,15 @@ class ExportFolder:
         return ColdUsers(self.model, _with_values(AttributeTable.load(folder, mmap=False)))
 
     @cached_property
-    def model(self) -> ClickSAGE:
+    def model(self) -> ClickSAGE | AttributedLightGCN:
         """The model that embeds users who are not in the export."""
         folder = self.manifest.check(self.folder, MODEL)
         model, _ = load_run(folder)
-        if not isinstance(model, ClickSAGE):
-            raise InputError(f"Expected a SAGE model in {folder}; found {type(model).__name__}.")
+        if not isinstance(model, ClickSAGE | AttributedLightGCN):
+            raise InputError(
+                f"Expected a model that knows attributes in {folder}; found "
+                f"{type(model).__name__}."
+            )
         return model
 
     @cached_property

@@ -21,7 +21,7 @@ from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.known_sets import load_clicks
 from drgcn.recommend.clicks.splits import ClickSplit
 from drgcn.recommend.model.embedding import FoldIn, embed_all, embed_with_fold_in
-from drgcn.recommend.model.lightgcn import LightGCN
+from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.run_folder import (
     HISTORY,
     RECORD,
@@ -248,7 +248,7 @@ def export(
         if settings.seen:
             seen.save(partial / SEEN)
         _write_counts(partial / COUNTS, graph)
-        if isinstance(model, ClickSAGE):
+        if isinstance(model, ClickSAGE | AttributedLightGCN):
             save_run(partial / MODEL, model, run.training, torch.empty(0), {})
             for name in (HISTORY, RECORD):  # those of the run stay there
                 (partial / MODEL / name).unlink()
@@ -280,7 +280,8 @@ def export(
             users=_side(len(users), data.user_ids, USERS),
             items=_side(len(items), data.item_ids, ITEMS),
             seen=settings.seen,
-            cold_users=isinstance(model, ClickSAGE) and data.users is not None,
+            cold_users=isinstance(model, ClickSAGE | AttributedLightGCN)
+            and data.users is not None,
             fold_in=fold_in is not None,
             index=index,
             environment=dict(environment or {}),
