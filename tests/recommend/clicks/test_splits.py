@@ -10,6 +10,7 @@ from drgcn.recommend.clicks import ClickData, ClickGraph, ClickSplit, SplitRule,
 from drgcn.recommend.clicks.splits import hold_out
 from drgcn.recommend.study import EvaluationSplit
 
+from ..model.clicks import graph as random_clicks
 from ..study.small import official, timed
 from .tables import clicks_of
 
@@ -193,14 +194,30 @@ def test_few_targets_are_warned_of():
     assert ClickSplit.by_time(ClickGraph.from_pairs(users, items, 50, 40, days)).warning == ""
 
 
-def test_clicks_held_out_to_choose_by():
-    days = clicks_of(timed().graph)
-    split = hold_out(timed().graph, by_time=True)
-    first = min(days[pair] for pair in pairs(split.targets))
-    assert max(days[pair] for pair in pairs(split.train)) < first
-    assert split.targets.num_clicks >= 0.1 * len(days)
-    drawn = hold_out(timed().graph, by_time=False)
-    assert set(pairs(drawn.train)) | set(pairs(drawn.targets)) == set(days)
-    assert len({days[pair] for pair in pairs(drawn.targets)}) > 6
-    with pytest.raises(InputError, match="enough training clicks"):
-        hold_out(graph((0, 0, 0, 0, 0)), by_time=True, share=1e-6)
+def test_the_last_days_are_held_out():
+    days = torch.tensor([0] * 60 + [1] * 20 + [2] * 14 + [3] * 4 + [4] * 2)
+    clicks = ClickGraph.from_pairs(torch.arange(100) % 10, torch.arange(100) // 10, 10, 10, days)
+    for share, held in [(0.1, 6), (0.2, 20), (0.01, 2), (0.9, 40)]:
+        split = hold_out(clicks, share)
+        assert (split.train.num_clicks, split.targets.num_clicks) == (100 - held, held)
+        assert sorted(pairs(split.train) + pairs(split.targets)) == sorted(pairs(clicks))
+    assert hold_out(clicks, day=3).targets.num_clicks == 6
+    assert "days from 3 on" in hold_out(clicks, day=3).name
+
+
+@pytest.mark.parametrize("days", [None, 1])
+def test_without_days_a_share_of_every_users_clicks_is_held_out(days):
+    clicks = random_clicks(users=300, items=200, clicks=9000, days=days)
+    split = hold_out(clicks, 0.2)
+    assert not set(pairs(split.train)) & set(pairs(split.targets))
+    assert sorted(pairs(split.train) + pairs(split.targets)) == sorted(pairs(clicks))
+    degree = clicks.by_user.degree
+    held = split.targets.by_user.degree
+    assert ((held - 0.2 * degree).abs() < 1).all()
+    assert abs(float(held.sum()) / clicks.num_clicks - 0.2) < 0.01
+    # A user's items are held out alike: neither the first nor the last of the row alone.
+    means = [part.by_user.col.double().mean() for part in (split.targets, split.train)]
+    assert abs(float(means[0] / means[1]) - 1) < 0.1
+    lone = ClickGraph.from_pairs(torch.arange(50), torch.zeros(50).long(), 50, 1)
+    with pytest.raises(InputError, match="found 50 and 0"):
+        hold_out(lone, 0.5)

@@ -7,18 +7,17 @@ import pytest
 import torch
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks import ClickGraph
+from drgcn.recommend.clicks.splits import hold_out
 from drgcn.recommend.model import Exchange, ModelOptions, TrainSettings
 from drgcn.recommend.model.fitting import (
     Fitting,
     Stopping,
     popular_recall,
     train_to_plateau,
-    validation_split,
 )
 from drgcn.recommend.retrieval import evaluate
 
-from .clicks import graph, planted
+from .clicks import planted
 
 
 class Counter:
@@ -108,40 +107,6 @@ def test_ranks_go_by_their_mean():
     assert [row["recall"] for row in found.history] == [0.3, 0.4, 0.35, 0.35]
 
 
-def pairs(clicks):
-    users = torch.arange(clicks.num_users).repeat_interleave(clicks.by_user.degree)
-    return set(zip(users.tolist(), clicks.by_user.col.tolist(), strict=True))
-
-
-def test_the_last_days_are_held_out():
-    days = torch.tensor([0] * 60 + [1] * 20 + [2] * 14 + [3] * 4 + [4] * 2)
-    clicks = ClickGraph.from_pairs(torch.arange(100) % 10, torch.arange(100) // 10, 10, 10, days)
-    for share, held in [(0.1, 6), (0.2, 20), (0.01, 2), (0.9, 40)]:
-        split = validation_split(clicks, share)
-        assert (split.train.num_clicks, split.targets.num_clicks) == (100 - held, held)
-        assert pairs(split.train) | pairs(split.targets) == pairs(clicks)
-    assert validation_split(clicks, day=3).targets.num_clicks == 6
-    assert "days from 3 on" in validation_split(clicks, day=3).name
-
-
-@pytest.mark.parametrize("days", [None, 1])
-def test_without_days_a_share_of_every_users_clicks_is_held_out(days):
-    clicks = graph(users=300, items=200, clicks=9000, days=days)
-    split = validation_split(clicks, 0.2)
-    assert not pairs(split.train) & pairs(split.targets)
-    assert pairs(split.train) | pairs(split.targets) == pairs(clicks)
-    degree = clicks.by_user.degree
-    held = split.targets.by_user.degree
-    assert ((held - 0.2 * degree).abs() < 1).all()
-    assert abs(float(held.sum()) / clicks.num_clicks - 0.2) < 0.01
-    # A user's items are held out alike: neither the first nor the last of the row alone.
-    means = [part.by_user.col.double().mean() for part in (split.targets, split.train)]
-    assert abs(float(means[0] / means[1]) - 1) < 0.1
-    lone = ClickGraph.from_pairs(torch.arange(50), torch.zeros(50).long(), 50, 1)
-    with pytest.raises(InputError, match="found 50 and 0"):
-        validation_split(lone, 0.5)
-
-
 OPTIONS = ModelOptions(model="lightgcn", channels=8, temperature=0.2, normalize=True)
 SETTINGS = TrainSettings(batch_size=128, lr=0.05, negatives=16)
 STOPPING = Stopping(epochs_max=3, every=1, patience=1, n=5)
@@ -178,7 +143,7 @@ class Interrupter:
 
 def test_a_refit_is_a_training_of_known_length_on_all_clicks():
     clicks = planted().graph
-    split = validation_split(clicks, 0.2)
+    split = hold_out(clicks, 0.2)
     found = fitting().refitted(split, STOPPING, clicks)
     assert found.plateau.best_recall > 0
     assert found.steps == round(
@@ -194,7 +159,7 @@ def test_a_refit_is_a_training_of_known_length_on_all_clicks():
 @pytest.mark.parametrize("stage", ["look", "progress"])
 def test_a_run_that_was_cut_off_comes_to_the_same_weights(tmp_path, stage):
     clicks = planted().graph
-    split = validation_split(clicks, 0.2)
+    split = hold_out(clicks, 0.2)
     whole = fitting().refitted(split, STOPPING, clicks)
     cut = fitting(tmp_path, **{stage: Interrupter(2 if stage == "look" else 1)})
     with pytest.raises(KeyboardInterrupt):
@@ -203,12 +168,12 @@ def test_a_run_that_was_cut_off_comes_to_the_same_weights(tmp_path, stage):
     assert again.plateau.history == whole.plateau.history
     assert torch.equal(again.model.embeddings, whole.model.embeddings)
     with pytest.raises(InputError, match="belongs to one with other data or settings"):
-        fitting(tmp_path).validated(validation_split(clicks, 0.1), STOPPING)
+        fitting(tmp_path).validated(hold_out(clicks, 0.1), STOPPING)
 
 
 def test_popular_items_are_those_of_an_evaluation():
     clicks = planted().graph
-    split = validation_split(clicks, 0.2)
+    split = hold_out(clicks, 0.2)
     vectors = torch.zeros(clicks.num_users, 2), torch.zeros(clicks.num_items, 2)
     report = evaluate(*vectors, split, 5, exclude_seen=True)
     assert popular_recall(split, STOPPING) == report.popularity["all"]["recall"].mean

@@ -28,7 +28,7 @@ from drgcn.cli.recommend.train_options import (
 )
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.clicks.splits import ClickSplit
+from drgcn.recommend.clicks.splits import ClickSplit, hold_out
 from drgcn.recommend.distributed.group import (
     ATTEMPTS,
     GroupExchange,
@@ -40,7 +40,7 @@ from drgcn.recommend.distributed.group import (
 )
 from drgcn.recommend.model import save_run
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.fitting import Fit, Fitting, popular_recall, validation_split
+from drgcn.recommend.model.fitting import Fit, Fitting, popular_recall
 from drgcn.recommend.model.run_folder import (
     CHECKPOINT,
     CHOICE,
@@ -206,8 +206,8 @@ def _has_validation(data: ClickData, last: int | None) -> bool:
 def _validation(data: ClickData, graph: ClickGraph, options: TrainOptions) -> ClickSplit:
     """Divide the clicks to learn from: as they came, by time, or by users."""
     if options.hold_out is None:
-        return validation_split(graph, day=data.parts.index("valid"))
-    return validation_split(graph, options.hold_out, by_time=not data.parts)
+        return hold_out(graph, day=data.parts.index("valid"))
+    return hold_out(graph, options.hold_out, by_time=not data.parts)
 
 
 def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> ChosenClicks:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 import torch
+from torch import Tensor
 
 from drgcn._format import plural
 from drgcn.errors import InputError
@@ -286,28 +287,75 @@ class EvaluationSplit:
         return {"split": self.name, "parts": self.counts}
 
 
-def hold_out(train: ClickGraph, *, by_time: bool, share: float = 0.1) -> ClickSplit:
-    """Hold back some training clicks to choose settings by.
+def hold_out(
+    graph: ClickGraph, share: float = 0.1, *, by_time: bool = True, day: int | None = None
+) -> ClickSplit:
+    """Hold out clicks to choose by.
+
+    By time, the last days are held out, as many as come nearest to the share. Where clicks have no
+    days, or all have the same, a share of every user's clicks is held out, chosen by a hash of
+    their place; at least one click of a user stays.
 
     Args:
-        train: The training clicks.
-        by_time: Hold back the last days, if there are days before them. (otherwise a fixed
-            choice, each click with the same chance)
-        share: Least share of the clicks by time, or chance of each.
+        graph: Clicks to divide.
+        share: Share of them to hold out.
+        by_time: Divide by days if there are some.
+        day: The first day to hold out, in place of a share.
+
+    Raises:
+        InputError: If one of the two sides would be empty.
     """
-    held = _chance(train, _HELD_OUT) < int(share * (1 << 32))
-    name = f"{share:.0%} of the training clicks"
-    if by_time and train.days is not None:
-        begin, _ = _last_days(train, share)
-        if begin > train.day_range[0]:
-            held, name = train.days >= begin, f"days from {begin} on"
-    parts = _with_parts(train, held.to(torch.int16))
-    split = ClickSplit(parts.until(VALID), parts.on(VALID), name)
-    if not split.train.num_clicks or not split.targets.num_clicks:
+    if not 0 < share < 1:
+        raise InputError(f"Expected a share between 0 and 1 to hold out; found {share}.")
+    if day is None and by_time and graph.days is not None and graph.num_clicks:
+        day = _day_of_share(graph, share)
+    if day is not None:
+        assert graph.days is not None
+        held, words = graph.days >= day, f"days from {day} on"
+    else:
+        held, words = _held_of_users(graph, share), f"{share:.0%} of every user's clicks"
+    parted = ClickGraph(graph.by_user, graph.by_item, held.to(torch.int16))
+    split = ClickSplit(parted.until(1), parted.on(1), f"validation: {words}")
+    if not (split.train.num_clicks and split.targets.num_clicks):
         raise InputError(
-            f"Expected enough training clicks to hold some back; found {train.num_clicks:,}."
+            f"Expected clicks to learn from and clicks to validate by; found "
+            f"{split.train.num_clicks} and {split.targets.num_clicks}. Hold out another share "
+            f"(--hold-out), or train without validation for --epochs."
         )
     return split
+
+
+def _day_of_share(graph: ClickGraph, share: float) -> int | None:
+    """The day from which on the clicks come nearest to a share; ``None`` for one day alone."""
+    first, last = graph.day_range
+    if first == last:
+        return None
+    assert graph.days is not None
+    counts = torch.bincount(graph.days.long() - first)
+    after = counts.flip(0).cumsum(0).flip(0)[1:]  # clicks from each day but the first on
+    distance = (after.double() / graph.num_clicks - share).abs()
+    # Of days as near, the last: it leaves most to learn from.
+    return first + 1 + after.numel() - 1 - int(distance.flip(0).argmin())
+
+
+def _held_of_users(graph: ClickGraph, share: float) -> Tensor:
+    """A mask of clicks held out: of ``d`` clicks of a user ``share * d``, rounded by chance."""
+    degree = graph.by_user.degree.long()
+    place = torch.arange(graph.num_clicks, device=graph.device)
+    user = torch.arange(graph.num_users, device=graph.device)
+    wanted = share * degree.double() + _share(user, 1)
+    count = torch.minimum(wanted.floor().long(), (degree - 1).clamp(min=0))
+    owner = user.repeat_interleave(degree, output_size=graph.num_clicks)
+    order = _share(place, 0).argsort()
+    order = order[owner[order].argsort(stable=True)]  # by user, then by chance
+    rank = torch.empty_like(place)
+    rank[order] = place - graph.by_user.rowptr[owner[order]].long()
+    return rank < count[owner]
+
+
+def _share(numbers: Tensor, call: int) -> Tensor:
+    """A fixed number from 0 to 1 for each."""
+    return _hashed(numbers, _HELD_OUT + call).double() / (1 << 32)
 
 
 def _leave_last_out(graph: ClickGraph, seed: int) -> EvaluationSplit:
@@ -344,10 +392,13 @@ def _last_days(graph: ClickGraph, share: float) -> tuple[int, int]:
     return last - test, last - both
 
 
-def _chance(graph: ClickGraph, seed: int) -> torch.Tensor:
+def _chance(graph: ClickGraph, seed: int) -> Tensor:
     """A fixed number from 0 to 2**32 - 1 for each click."""
-    place = torch.arange(graph.num_clicks, device=graph.device)
-    return (mix(mix(place) + seed) >> 32) & ((1 << 32) - 1)
+    return _hashed(torch.arange(graph.num_clicks, device=graph.device), seed)
+
+
+def _hashed(numbers: Tensor, seed: int) -> Tensor:
+    return (mix(mix(numbers) + seed) >> 32) & ((1 << 32) - 1)
 
 
 def _expect_days(data: ClickData) -> None:
@@ -358,5 +409,5 @@ def _expect_days(data: ClickData) -> None:
         )
 
 
-def _with_parts(graph: ClickGraph, parts: torch.Tensor) -> ClickGraph:
+def _with_parts(graph: ClickGraph, parts: Tensor) -> ClickGraph:
     return ClickGraph(graph.by_user, graph.by_item, parts)

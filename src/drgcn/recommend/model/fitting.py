@@ -33,14 +33,11 @@ from drgcn.recommend.model.training import (
 )
 from drgcn.recommend.retrieval.evaluation import evaluate, popular_items
 from drgcn.recommend.retrieval.ranking import is_seen
-from drgcn.streams import mix
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
 #: Called with step, loss and recall at every look at validation.
 Look = Callable[[int, float, float], None]
 _BEST = "best."
-_HELD_OUT = 0x5EED  # decides which clicks are held out; the same for every seed and model
-_HALF, _LOW = 32, (1 << 32) - 1
 _Row = tuple[float, float, float]  # step, loss, recall
 
 
@@ -101,77 +98,6 @@ class Plateau:
             "steps": self.steps,
             "stopped": self.stopped,
         }
-
-
-def validation_split(
-    graph: ClickGraph, share: float = 0.1, *, by_time: bool = True, day: int | None = None
-) -> ClickSplit:
-    """Hold out clicks to validate by.
-
-    By time, the last days are held out, as many as come nearest to the share. Where clicks have no
-    days, or all have the same, a share of every user's clicks is held out, chosen by a hash of
-    their place; at least one click of a user stays.
-
-    Args:
-        graph: Clicks to divide.
-        share: Share of them to hold out.
-        by_time: Divide by days if there are some.
-        day: The first day to hold out, in place of a share.
-
-    Raises:
-        InputError: If one of the two sides would be empty.
-    """
-    if not 0 < share < 1:
-        raise InputError(f"Expected a share between 0 and 1 to hold out; found {share}.")
-    if day is None and by_time and graph.days is not None and graph.num_clicks:
-        day = _day_of_share(graph, share)
-    if day is not None:
-        assert graph.days is not None
-        held, words = graph.days >= day, f"days from {day} on"
-    else:
-        held, words = _held_of_users(graph, share), f"{share:.0%} of every user's clicks"
-    parted = ClickGraph(graph.by_user, graph.by_item, held.to(torch.int16))
-    split = ClickSplit(parted.until(1), parted.on(1), f"validation: {words}")
-    if not (split.train.num_clicks and split.targets.num_clicks):
-        raise InputError(
-            f"Expected clicks to learn from and clicks to validate by; found "
-            f"{split.train.num_clicks} and {split.targets.num_clicks}. Hold out another share "
-            f"(--hold-out), or train without validation for --epochs."
-        )
-    return split
-
-
-def _day_of_share(graph: ClickGraph, share: float) -> int | None:
-    """The day from which on the clicks come nearest to a share; ``None`` for one day alone."""
-    first, last = graph.day_range
-    if first == last:
-        return None
-    assert graph.days is not None
-    counts = torch.bincount(graph.days.long() - first)
-    after = counts.flip(0).cumsum(0).flip(0)[1:]  # clicks from each day but the first on
-    distance = (after.double() / graph.num_clicks - share).abs()
-    # Of days as near, the last: it leaves most to learn from.
-    return first + 1 + after.numel() - 1 - int(distance.flip(0).argmin())
-
-
-def _held_of_users(graph: ClickGraph, share: float) -> Tensor:
-    """A mask of clicks held out: of ``d`` clicks of a user ``share * d``, rounded by chance."""
-    degree = graph.by_user.degree.long()
-    place = torch.arange(graph.num_clicks, device=graph.device)
-    user = torch.arange(graph.num_users, device=graph.device)
-    wanted = share * degree.double() + _chance(user, 1)
-    count = torch.minimum(wanted.floor().long(), (degree - 1).clamp(min=0))
-    owner = user.repeat_interleave(degree, output_size=graph.num_clicks)
-    order = _chance(place, 0).argsort()
-    order = order[owner[order].argsort(stable=True)]  # by user, then by chance
-    rank = torch.empty_like(place)
-    rank[order] = place - graph.by_user.rowptr[owner[order]].long()
-    return rank < count[owner]
-
-
-def _chance(numbers: Tensor, call: int) -> Tensor:
-    hashed = mix(mix(numbers) + _HELD_OUT + call)
-    return ((hashed >> _HALF) & _LOW).double() / (1 << _HALF)
 
 
 def train_to_plateau(
