@@ -76,6 +76,37 @@ def test_a_file_is_written_once(tmp_path):
     assert names(path.parent) == ["file"]
 
 
+def write_half(path, ready):
+    with replacing(path) as partial:
+        partial.write_text("half")
+        ready.set()
+        time.sleep(60)
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_is_being_written_stays(
+    tmp_path,
+):
+    path, ready = tmp_path / "file", _CONTEXT.Event()
+    process = _CONTEXT.Process(target=write_half, args=(path, ready))
+    process.start()
+    assert ready.wait(60)
+    (left,) = tmp_path.iterdir()
+    write_whole(path, "whole")
+    assert sorted(tmp_path.iterdir()) == sorted([left, path])
+    process.kill()
+    process.join()
+    (tmp_path / ".file.notes.partial").write_text("mine")
+    write_whole(path, "again")
+    assert names(tmp_path) == [".file.notes.partial", "file"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    other = write_whole(tmp_path / "other", "mine")
+    (tmp_path / "file").symlink_to(other)
+    write_whole(tmp_path / "file", "page")
+    assert (other.read_text(), (tmp_path / "file").read_text()) == ("mine", "page")
+
+
 def test_a_folder_appears_when_it_is_filled(tmp_path):
     left = tmp_path / ".n[e]w.partial-abc"  # of a process that was killed
     left.mkdir()

@@ -8,6 +8,7 @@ import fcntl
 import glob
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -154,11 +155,45 @@ def explain_system_error(error: BaseException) -> str | None:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Yield the path of an empty file beside another, which no other process takes for its own.
+
+    It is locked for as long as it is written, so that what a killed process left can be told
+    from what another is writing, be it on another machine.
+    """
+    remove_orphans(path)
+    partial, handle = _locked_partial(path)
     try:
         yield partial
     finally:
         partial.unlink(missing_ok=True)  # also on a full disk, and when interrupted
+        os.close(handle)
+
+
+def _locked_partial(path: Path) -> tuple[Path, int]:
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(OSError):  # also where the file system knows no locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if partial.exists():
+            return partial, handle
+        os.close(handle)  # taken for an orphan before it was locked
+
+
+def remove_orphans(path: Path) -> None:
+    """Remove what killed processes had begun to write for a file, or others that begin with its
+    name and a dot."""
+    orphan = re.compile(rf"\.{re.escape(path.name)}\.(.+\.)?[0-9a-f]{{8}}\.partial")
+    with os.scandir(path.parent) as entries:
+        left = [entry.path for entry in entries if orphan.fullmatch(entry.name)]
+    for name in left:
+        with suppress(OSError):
+            handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
+            finally:
+                os.close(handle)
 
 
 def _write(path: Path, content: str | bytes) -> None:
