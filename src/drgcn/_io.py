@@ -21,6 +21,8 @@ from drgcn.errors import DrgcnError, InputError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+# Torch tells of memory on CPU in words alone.
+_ALLOCATION = re.compile(r"DefaultCPUAllocator|CUDA out of memory|std::bad_alloc")
 _LOOK_EVERY = 0.1  # seconds
 
 
@@ -142,6 +144,16 @@ def explain_system_error(error: BaseException) -> str | None:
         return (
             "Expected room on the disk for what is written; found none left. Free some, or write "
             "to another place, and run the same command again."
+        )
+    if isinstance(error, MemoryError) or _ALLOCATION.search(str(error)):
+        return (
+            "Expected memory for what was asked; found too little. Ask for less at once, or use a "
+            "larger machine."
+        )
+    if isinstance(error, RecursionError):
+        return (
+            "Expected input that is nested a few hundred deep at most; found more. Use simpler "
+            "input."
         )
     if not isinstance(error, OSError):
         return None

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn._io import explain_system_error
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import DrgcnError, InputError
 from drgcn.gates import gate_factory
@@ -518,6 +519,8 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             **(arguments | options),
         )
     except (TypeError, ValueError, RuntimeError) as error:
+        if explain_system_error(error) is not None:  # there was no memory for it
+            raise
         raise InputError(
             f"Expected arguments that {make.__name__} takes{_given(experiment)}. {error}"
         ) from None

@@ -8,8 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drgcn.cli.options import Gate
-from drgcn.errors import InputError
+from drgcn.cli.options import Gate, whole_numbers
 
 if TYPE_CHECKING:
     from drgcn.recommend.model.objectives import TrainSettings
@@ -90,7 +89,7 @@ class TrainOptions:
             seed=self.seed,
             channels=self.channels,
             layers=self.layers,
-            fan_outs=whole_numbers(self.fan_outs),
+            fan_outs=whole_numbers(self.fan_outs, "--fan-outs", "10,5"),
             user_ids=self.user_ids,
             item_ids=self.item_ids,
             temperature=self.temperature,
@@ -154,11 +153,3 @@ class RankOptions:
     def launched(self) -> bool:
         """True if this process starts others instead of training itself."""
         return self.workers > 1 or self.ray_address is not None
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Read ``10,5`` as a tuple of numbers."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"Expected --fan-outs such as 10,5; found {text!r}.") from None

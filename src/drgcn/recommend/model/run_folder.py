@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -164,7 +165,8 @@ def save_run(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: value.cpu().contiguous() for name, value in model.state_dict().items()}
-    write_whole(folder / WEIGHTS, save(weights))
+    content = save(weights)
+    write_whole(folder / WEIGHTS, content)
     stride = -(-losses.numel() // _POINTS) or 1
     points = [
         {"step": min(at + stride, losses.numel()), "loss": float(losses[at : at + stride].mean())}
@@ -172,7 +174,11 @@ def save_run(
     ]
     _write(folder / HISTORY, points)
     _write(folder / RECORD, record)
-    _write(folder / SETTINGS, {"model": describe(model), "training": settings})
+    digest = hashlib.sha256(content).hexdigest()
+    _write(
+        folder / SETTINGS,
+        {"model": describe(model), "training": settings, "weights_sha256": digest},
+    )
     return folder
 
 
@@ -184,6 +190,11 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     try:
         facts = read_json(folder / SETTINGS)
         model = from_description(facts["model"])
+        with (folder / WEIGHTS).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        # Runs of earlier versions have no digest.
+        if facts.get("weights_sha256") not in (None, digest):
+            raise ValueError(f"{WEIGHTS} is not what was written")
         model.load_state_dict(load_file(folder / WEIGHTS))
         training = dict(facts["training"])
     except Exception as error:  # a damaged description can raise nearly anything
