@@ -70,6 +70,8 @@ def baselines(
     place = use_device(device)
     chosen = [baseline_named(name) for name in method or METHODS]
     folder = expect_folder(out)
+    for dataset in datasets[1:]:  # a wrong name is told before the work on the others
+        load(dataset, data_root, split=split, normalize=normalize, offline=offline)
     for dataset in datasets:
         if len(datasets) > 1 and not json:
             print(f"{dataset}:", flush=True)

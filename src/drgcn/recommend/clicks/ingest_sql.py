@@ -306,7 +306,7 @@ def _expect_no_bomb(path: Path, unpacked: int) -> None:
     most = max(_UNPACKED, _MOST_PACKED * path.stat().st_size)
     if unpacked > most:
         raise InputError(
-            f"Expected a table of at most {most:,} bytes in {path}, {_MOST_PACKED} times its packed "
+            f"Expected at most {most:,} bytes of text in {path}, {_MOST_PACKED} times its packed "
             f"size; found more. Unpack it yourself if it is what you want to read."
         )
 
