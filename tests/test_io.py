@@ -27,13 +27,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def refuse_to_sync(monkeypatch):
-    def full(handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-
-
 # Files and folders
 
 
@@ -61,8 +54,16 @@ def test_what_goes_wrong_leaves_a_file_as_it_was(tmp_path, error):
 
 
 @pytest.mark.parametrize("write", [write_whole, write_once])
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, write):
-    refuse_to_sync(monkeypatch)
+@pytest.mark.parametrize(
+    "steps",
+    [["drgcn._io._write"], ["os.fsync"], ["os.link", "pathlib.Path.replace"]],
+)
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, write, steps):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for step in steps:
+        monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
         write(tmp_path / "file", "text")
     assert names(tmp_path) == []

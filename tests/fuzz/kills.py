@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import hashlib
 import importlib
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -97,7 +99,7 @@ def _facts(
 def kill(name: str, verb: Verb, kills: int, draw: random.Random) -> Counter[str]:
     """Kill a verb so many times, and count what came of it."""
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="drgcn-kills-") as place:
+    with tempfile.TemporaryDirectory(prefix="drgcn-kills-", ignore_cleanup_errors=True) as place:
         source = Path(place) / "source"
         source.mkdir()
         verb.prepare(source)
@@ -140,8 +142,6 @@ def kill(name: str, verb: Verb, kills: int, draw: random.Random) -> Counter[str]
 
 
 def _copy(source: Path, folder: Path) -> Path:
-    import shutil
-
     shutil.copytree(source, folder)
     return folder
 
@@ -192,7 +192,6 @@ def _command(*words: str) -> Callable[[Path], None]:
         from drgcn import cli
 
         sys.argv = ["drgcn", *words]
-        # A folder that is there is refused; that is the end of a run that was killed after it.
         cli.main()
 
     return run
@@ -221,6 +220,10 @@ def _reproduce(folder: Path) -> None:
     runs = importlib.import_module("drgcn.studies.run")
     runs.run.__kwdefaults__["checkpoint_every"] = 0.1
     (folder / "out").mkdir(exist_ok=True)
+    # Forked, as the verb itself is here: fresh interpreters would import for most of the time.
+    small_plan.ProcessRunner = functools.partial(  # type: ignore[misc]
+        small_plan.ProcessRunner, start="fork"
+    )
     small_plan.main(folder / "out", 2, epochs=12)
 
 
@@ -238,8 +241,6 @@ def _own_graph(folder: Path) -> None:
 
 
 def _shop(folder: Path) -> None:
-    import shutil
-
     from .clicks import shop
 
     for name in ("clicks", "run"):
