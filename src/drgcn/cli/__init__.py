@@ -89,7 +89,7 @@ def main() -> None:
     try:
         command = typer.main.get_command(app)
         _read_numbers_strictly(command)
-        sys.exit(command(standalone_mode=False))
+        sys.exit(command(standalone_mode=False) or 0)
     except typer.Abort:
         sys.exit(1)
     except KeyboardInterrupt:
