@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := pytest pytest-xdist pytest-timeout hypothesis import-linter ruff mypy
 
-.PHONY: demo test check tables fuzz clean
+.PHONY: demo test check tables fuzz kills clean
 
 demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download; ends in a report
 	$(BIN)/drgcn demo
@@ -19,9 +19,15 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-SECONDS ?= 60
-fuzz: $(VENV)/.installed-dev  ## malformed files for every reader, for SECONDS=60; counts, and exit code 1 after a defect
-	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz $(SECONDS) $(SEED)
+FUZZ_MINUTES ?= 1
+FUZZ_RECORD ?= benchmarks/results/fuzz.json
+fuzz: $(VENV)/.installed-dev  ## malformed input for every reader, verb and request, FUZZ_MINUTES=1 on two processes; exit code 1 after a defect
+	$(BIN)/python -W ignore -m tests.fuzz $(FUZZ_MINUTES) --record $(FUZZ_RECORD)
+
+KILLS ?= 60
+KILLS_RECORD ?= benchmarks/results/kills.json
+kills: $(VENV)/.installed-dev  ## kill -9 at random instants of six verbs, KILLS=60 times, and go on; exit code 1 after a defect
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.kills $(KILLS) --record $(KILLS_RECORD)
 
 tables: $(VENV)/.installed  ## remake the tables and the picture of the README from results/
 	$(BIN)/python docs/make_tables.py
@@ -29,6 +35,7 @@ tables: $(VENV)/.installed  ## remake the tables and the picture of the README f
 	$(BIN)/python docs/make_baselines.py
 	$(BIN)/python docs/make_layers.py
 	$(BIN)/python docs/make_gates.py
+	$(BIN)/python docs/make_security.py
 	$(BIN)/python -m drgcn.studies.advice.evidence results
 
 # Torch by itself first: with the exact version asked for, pip takes a CPU build where one is

@@ -57,8 +57,9 @@ def test_places_inside_pages_exist():
                 assert place in anchors, f"{page.name}: {target}#{place}"
 
 
-def test_tables_are_those_of_the_records(monkeypatch):
-    script = str(ROOT / "docs" / "make_tables.py")
+@pytest.mark.parametrize("name", ["make_tables.py", "make_security.py"])
+def test_tables_are_those_of_the_records(monkeypatch, name):
+    script = str(ROOT / "docs" / name)
     monkeypatch.setattr("sys.argv", [script, "--check"])
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     with pytest.raises(SystemExit) as ended:
@@ -139,7 +140,7 @@ def test_examples_run(script, monkeypatch, capsys):
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

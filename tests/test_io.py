@@ -27,13 +27,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def refuse_to_sync(monkeypatch):
-    def full(handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-
-
 # Files and folders
 
 
@@ -61,8 +54,16 @@ def test_what_goes_wrong_leaves_a_file_as_it_was(tmp_path, error):
 
 
 @pytest.mark.parametrize("write", [write_whole, write_once])
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, write):
-    refuse_to_sync(monkeypatch)
+@pytest.mark.parametrize(
+    "steps",
+    [["drgcn._io._write"], ["os.fsync"], ["os.link", "pathlib.Path.replace"]],
+)
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, write, steps):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for step in steps:
+        monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
         write(tmp_path / "file", "text")
     assert names(tmp_path) == []
@@ -74,6 +75,37 @@ def test_a_file_is_written_once(tmp_path):
         write_once(path, "second")
     assert path.read_text() == "first"
     assert names(path.parent) == ["file"]
+
+
+def write_half(path, ready):
+    with replacing(path) as partial:
+        partial.write_text("half")
+        ready.set()
+        time.sleep(60)
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_is_being_written_stays(
+    tmp_path,
+):
+    path, ready = tmp_path / "file", _CONTEXT.Event()
+    process = _CONTEXT.Process(target=write_half, args=(path, ready))
+    process.start()
+    assert ready.wait(60)
+    (left,) = tmp_path.iterdir()
+    write_whole(path, "whole")
+    assert sorted(tmp_path.iterdir()) == sorted([left, path])
+    process.kill()
+    process.join()
+    (tmp_path / ".file.notes.partial").write_text("mine")
+    write_whole(path, "again")
+    assert names(tmp_path) == [".file.notes.partial", "file"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    other = write_whole(tmp_path / "other", "mine")
+    (tmp_path / "file").symlink_to(other)
+    write_whole(tmp_path / "file", "page")
+    assert (other.read_text(), (tmp_path / "file").read_text()) == ("mine", "page")
 
 
 def test_a_folder_appears_when_it_is_filled(tmp_path):

@@ -51,6 +51,16 @@ def test_a_record_is_json_with_one_line_per_seed():
     assert sum(line.startswith('    "') for line in text.splitlines()) == 2
 
 
+def test_a_record_that_was_changed_is_refused_and_one_without_a_digest_is_read(tmp_path):
+    path = NOTE.save(tmp_path)
+    text = path.read_text()
+    assert Note.loads(text) == Note.loads(NOTE.dumps()) == NOTE
+    assert Note.loads(json.dumps(json.loads(text))) == NOTE  # laid out otherwise
+    path.write_text(text.replace("0.8", "0.9"))
+    with pytest.raises(InputError, match="it was changed since"):
+        Note.read(path)
+
+
 def test_a_record_is_never_overwritten(tmp_path):
     path = NOTE.save(tmp_path)
     before = path.read_text()

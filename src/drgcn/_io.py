@@ -9,6 +9,7 @@ import fcntl
 import glob
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -21,6 +22,8 @@ from drgcn.errors import DrgcnError, InputError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+# Torch tells of memory on CPU in words alone.
+_ALLOCATION = re.compile(r"DefaultCPUAllocator|CUDA out of memory|std::bad_alloc")
 _LOOK_EVERY = 0.1  # seconds
 
 
@@ -184,6 +187,16 @@ def explain_system_error(error: BaseException) -> str | None:
             "Expected room on the disk for what is written; found none left. Free some, or write "
             "to another place, and run the same command again."
         )
+    if isinstance(error, MemoryError) or _ALLOCATION.search(str(error)):
+        return (
+            "Expected memory for what was asked; found too little. Ask for less at once, or use a "
+            "larger machine."
+        )
+    if isinstance(error, RecursionError):
+        return (
+            "Expected input that is nested a few hundred deep at most; found more. Use simpler "
+            "input."
+        )
     if not isinstance(error, OSError):
         return None
     place = "one" if error.filename is None else str(error.filename)
@@ -196,11 +209,45 @@ def explain_system_error(error: BaseException) -> str | None:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Yield the path of an empty file beside another, which no other process takes for its own.
+
+    It is locked for as long as it is written, so that what a killed process left can be told
+    from what another is writing, be it on another machine.
+    """
+    remove_orphans(path)
+    partial, handle = _locked_partial(path)
     try:
         yield partial
     finally:
         partial.unlink(missing_ok=True)  # also on a full disk, and when interrupted
+        os.close(handle)
+
+
+def _locked_partial(path: Path) -> tuple[Path, int]:
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(OSError):  # also where the file system knows no locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if partial.exists():
+            return partial, handle
+        os.close(handle)  # taken for an orphan before it was locked
+
+
+def remove_orphans(path: Path) -> None:
+    """Remove what killed processes had begun to write for a file, or others that begin with its
+    name and a dot."""
+    orphan = re.compile(rf"\.{re.escape(path.name)}\.(.+\.)?[0-9a-f]{{8}}\.partial")
+    with os.scandir(path.parent) as entries:
+        left = [entry.path for entry in entries if orphan.fullmatch(entry.name)]
+    for name in left:
+        with suppress(OSError):
+            handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
+            finally:
+                os.close(handle)
 
 
 def _write(path: Path, content: str | bytes) -> None:

@@ -11,6 +11,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -34,6 +35,9 @@ from drgcn.errors import DrgcnWarning, InputError
 
 if TYPE_CHECKING:
     import torch
+
+
+_DIGEST = "sha256"
 
 
 class Record(ABC):
@@ -73,11 +77,15 @@ class Record(ABC):
 
     @classmethod
     def loads(cls, text: str, source: str = "this text") -> Self:
-        """Read what :meth:`dumps` wrote."""
+        """Read what :meth:`dumps` or :meth:`sealed` returned."""
         try:
             facts = json.loads(text, object_pairs_hook=_without_repetition)
-            if not isinstance(facts, dict) or facts.pop("format", None) != cls.format:
+            if not isinstance(facts, dict) or facts.get("format") != cls.format:
                 raise ValueError(f"it is not of format {cls.format}")
+            # Records of earlier versions have no digest.
+            if facts.pop(_DIGEST, None) not in (None, digest := identity_of([facts])):
+                raise ValueError(f"its {_DIGEST} should be {digest}: it was changed since")
+            del facts["format"]
             return cls.from_facts(facts)
         except json.JSONDecodeError as error:
             reason = f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
@@ -127,6 +135,13 @@ class Record(ABC):
                     found[path] = str(error)
         return found
 
+    def sealed(self) -> str:
+        """Return the record as its file has it: as JSON with a digest of all its facts."""
+        text = self.dumps()
+        space = text[2 : text.index('"')]
+        digest = identity_of([json.loads(text)])
+        return text.removesuffix("\n}\n") + f',\n{space}"{_DIGEST}": "{digest}"\n}}\n'
+
     def save(self, folder: Path, name: str | None = None) -> Path:
         """Write the record whole or not at all, and never over another.
 
@@ -139,9 +154,31 @@ class Record(ABC):
         """
         path = folder / (name or self.file_name)
         try:
-            return write_once(path, self.dumps())
+            return write_once(path, self.sealed())
         except FileExistsError:
             raise InputError(f"{path} exists already; records are never overwritten.") from None
+
+
+class SeedRecord(Record):
+    """A record of the results of some seeds, by seed."""
+
+    seeds: dict[int, Any]
+
+    def save_or_find(self, folder: Path) -> tuple[Path, Self]:
+        """Save the record unless another process has; return its path and the record there."""
+        path, number = folder / self.file_name, 1
+        while True:
+            try:
+                return write_once(path, self.sealed()), self
+            except FileExistsError:
+                with suppress(
+                    InputError
+                ):  # a damaged file has the name, and is not ours to delete
+                    found = self.read(path)
+                    if self.seeds.keys() <= found.seeds.keys():
+                        return path, found  # another process was faster at the same work
+            number += 1
+            path = folder / f"{Path(self.file_name).stem}-{number}.json"
 
 
 #: A number that may be NaN or infinite, as a loss after training has diverged.
@@ -201,7 +238,7 @@ class BaselineResult:
 
 
 @dataclass(frozen=True)
-class BaselineRecord(Record):
+class BaselineRecord(SeedRecord):
     """The results of one pass: a method with its settings in place of an experiment. It lies
     here for the report, which reads it without the methods.
 
@@ -389,9 +426,12 @@ def _test_of(kind: Any) -> Callable[[Any], bool]:
         return lambda value: any(test(value) for test in tests)
     if origin is Literal:
         return lambda value: type(value) is str and value in inner
-    if origin is list:
+    if origin in (list, tuple):
         test = _test_of(inner[0])
         return lambda value: type(value) is list and all(map(test, value))
+    if origin is dict and not is_dataclass(inner[1]):
+        test = _test_of(inner[1])
+        return lambda value: type(value) is dict and all(map(test, value.values()))
     if origin is dict or is_dataclass(kind):
         return lambda value: type(value) is dict
     if kind is float:

@@ -1,1 +1,1 @@
-"""Malformed files for every reader; `make fuzz` runs them for as long as one likes."""
+"""Malformed input for every reader, verb and request; `make fuzz` runs it as long as one likes."""

@@ -155,6 +155,11 @@ REFUSED: Final[dict[str, Writer]] = {
     "npz: edge weights without columns": _npz(edge_weight=np.zeros((24, 0))),
     "npz: edge weights of two columns": _npz(edge_weight=np.ones((24, 2)) * [1, 2]),
     "npz: bytes that are no text as labels": _npz(y=np.array([b"\xff", b"a"] * 6)),
+    "npz: masks of unequal numbers of splits": _npz(
+        train_mask=np.arange(36).reshape(12, 3) < 12,
+        val_mask=np.arange(24).reshape(12, 2) >= 16,
+        test_mask=np.arange(36).reshape(12, 3) >= 27,
+    ),
     "npz: labels of 2**64 - 1": _npz(y=np.array([2**64 - 1, 0, 1] * 4, dtype=np.uint64)),
     "npz: -1 among words": _npz(y=np.array(["-1", "1", "2"] * 4)),
     "npz: words with NA": _npz(y=np.array(["NA", "1", "2"] * 4)),

@@ -1,4 +1,4 @@
-"""Well-formed files with wrong types and values, for every reader of graphs, records, checkpoints.
+"""Well-formed files with wrong types and values, for every reader of graphs, records, results.
 
 A target writes a sound file, and then changes one or two things in it: an array, a column, a value
 somewhere in its JSON, or a few of its bytes.
@@ -12,9 +12,11 @@ import json
 import math
 import pickle
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -25,9 +27,13 @@ import pyarrow.parquet as pq
 import torch
 from scipy import sparse
 
+from drgcn.audit.refining.refine import refine_until_stable, write_refined
 from drgcn.data import load
+from drgcn.nn import GCN
+from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.records import RunRecord, SeedResult
+from drgcn.training import FitResult, fit, load_fit
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
 from ..data.graphs import small, write_csv, write_parquet
@@ -70,7 +76,7 @@ class Target:
         return outcome_of(lambda: self.read(folder), self.check)
 
 
-_PLAIN: Final[list[Any]] = [
+PLAIN: Final[list[Any]] = [
     *(None, True, False, 0, 1, -1, 7, 1.5, -0.0, math.nan, math.inf, 2**31, 2**53 + 1, 2**63),
     *(-(2**63), 10**30, 10**400, 1e300, "", "a", "-1", "nan", "NA", "00", "1_000", "\u0663", " 1"),
     *("\x00", "\ud800", "train", "x" * 5000, [], {}, [[]], [1, "a"], [None], {"a": 1}, [0, 1]),
@@ -100,7 +106,7 @@ _ARRAYS: Final[list[Any]] = [
 ]
 
 
-def _odd_array(old: Any, draw: random.Random) -> Any:
+def odd_array(old: Any, draw: random.Random) -> Any:
     """Return another array: of other values, another type, another shape; or none at all."""
     old = np.asarray(old)
     flat = old.astype(object).reshape(-1)
@@ -108,7 +114,7 @@ def _odd_array(old: Any, draw: random.Random) -> Any:
     def with_odd_entry() -> Any:
         changed = flat.copy()
         if len(changed):
-            changed[draw.randrange(len(changed))] = draw.choice(_PLAIN[:28])
+            changed[draw.randrange(len(changed))] = draw.choice(PLAIN[:28])
         return np.array(changed.tolist(), dtype=draw.choice([None, object])).reshape(old.shape)
 
     def cast() -> Any:
@@ -139,7 +145,7 @@ def _odd_array(old: Any, draw: random.Random) -> Any:
     return None
 
 
-def _odd_json(value: Any, draw: random.Random) -> Any:
+def odd_json(value: Any, draw: random.Random) -> Any:
     """Return a copy with one place changed, removed or doubled."""
     value = copy.deepcopy(value)
     place, inner = None, value
@@ -150,26 +156,30 @@ def _odd_json(value: Any, draw: random.Random) -> Any:
         )
         inner = parent[place]
     if place is None:
-        return draw.choice(_PLAIN)
+        return draw.choice(PLAIN)
     if draw.random() < 0.2:
         del parent[place]
     elif isinstance(parent, dict) and draw.random() < 0.2:
         parent[draw.choice(["", "00", "x", "-1", "1e3", "\u0663", str(place) + " "])] = inner
     else:
-        parent[place] = draw.choice([*_PLAIN, _nested(draw)])
+        parent[place] = draw.choice([*PLAIN, _nested(draw)])
     return value
 
 
 def _nested(draw: random.Random) -> Any:
-    value: Any = draw.choice(_PLAIN)
+    value: Any = draw.choice(PLAIN)
     for _ in range(draw.choice([1, 2, 200])):
         value = [value]
     return value
 
 
 def _flip(folder: Path, draw: random.Random) -> None:
+    """Change bytes of a file in a folder, or cut it."""
+    flip(draw.choice(sorted(path for path in folder.rglob("*") if path.is_file())), draw)
+
+
+def flip(path: Path, draw: random.Random) -> None:
     """Change bytes of a file, or cut it."""
-    path = draw.choice(sorted(path for path in folder.rglob("*") if path.is_file()))
     content = bytearray(path.read_bytes())
     if content and draw.random() < 0.8:
         for _ in range(draw.choice([1, 1, 3, 20])):
@@ -183,7 +193,7 @@ def _npz(arrays: dict[str, Any], name: str = "graph.npz") -> Callable[[Path, ran
     def write(folder: Path, draw: random.Random) -> None:
         changed = dict(arrays)
         for key in draw.sample(sorted(arrays), draw.choice([1, 1, 2])):
-            value = _odd_array(arrays[key], draw)
+            value = odd_array(arrays[key], draw)
             changed[key] = value
             if value is None:
                 del changed[key]
@@ -195,8 +205,8 @@ def _npz(arrays: dict[str, Any], name: str = "graph.npz") -> Callable[[Path, ran
 
 def _odd_tensor(old: Any, draw: random.Random) -> Any:
     ways: list[Callable[[], Any]] = [
-        lambda: draw.choice(_PLAIN),
-        lambda: torch.as_tensor(np.ascontiguousarray(_odd_array(old.numpy(), draw))),
+        lambda: draw.choice(PLAIN),
+        lambda: torch.as_tensor(np.ascontiguousarray(odd_array(old.numpy(), draw))),
         lambda: old.to(draw.choice([torch.bfloat16, torch.half, torch.complex64, torch.bool])),
         lambda: old.to(draw.choice([torch.uint8, torch.int16, torch.float64, torch.float8_e5m2])),
         lambda: old.to("meta"),
@@ -222,7 +232,7 @@ def _write_saved(folder: Path, draw: random.Random) -> None:
     for key in draw.sample(sorted(data), draw.choice([1, 1, 2])):
         if key == "dataset":
             field = draw.choice(["classes", "class_names", "multi_label", "name", "options"])
-            data[key] = replace(data[key], **{field: draw.choice(_PLAIN)})
+            data[key] = replace(data[key], **{field: draw.choice(PLAIN)})
         else:
             data[key] = _odd_tensor(data[key], draw)
     if draw.random() < 0.3:
@@ -234,12 +244,15 @@ def _write_saved(folder: Path, draw: random.Random) -> None:
 
 def _write_csv(folder: Path, draw: random.Random) -> None:
     write_csv(folder, _GRAPH)
-    path = folder / draw.choice(["nodes.csv", "edges.csv"])
+    _change_rows(folder / draw.choice(["nodes.csv", "edges.csv"]), draw)
+
+
+def _change_rows(path: Path, draw: random.Random) -> None:
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     for _ in range(draw.choice([1, 2, 3])):
         row = draw.choice(rows)
-        row[draw.randrange(len(row))] = str(draw.choice(_PLAIN)).replace("\ud800", "?")
+        row[draw.randrange(len(row))] = str(draw.choice(PLAIN)).replace("\ud800", "?")
     if draw.random() < 0.2:
         draw.choice(rows).append("more")
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -253,13 +266,13 @@ def _odd_column(old: Any, draw: random.Random) -> Any:
     ways: list[Callable[[], Any]] = [
         lambda: old.cast(draw.choice(kinds)).combine_chunks(),
         lambda: pa.array(values, draw.choice(kinds)),
-        lambda: pa.array([draw.choice(_PLAIN[:28]) for _ in values]),
+        lambda: pa.array([draw.choice(PLAIN[:28]) for _ in values]),
         lambda: pa.array([[value] for value in values]),
         lambda: pa.array([{"a": value} for value in values]),
         lambda: old.combine_chunks().dictionary_encode(),
         lambda: pa.array([b"\xff"] * len(values)),
         lambda: pa.array([draw.choice([None, math.nan, 0.5, 2.0**60, 3.0]) for _ in values]),
-        lambda: pa.array([str(draw.choice(_PLAIN[14:28])) for _ in values]),
+        lambda: pa.array([str(draw.choice(PLAIN[14:28])) for _ in values]),
     ]
     for _ in range(8):
         try:
@@ -271,7 +284,10 @@ def _odd_column(old: Any, draw: random.Random) -> Any:
 
 def _write_parquet(folder: Path, draw: random.Random) -> None:
     write_parquet(folder, _GRAPH)
-    path = folder / draw.choice(["nodes.parquet", "edges.parquet"])
+    _change_column(folder / draw.choice(["nodes.parquet", "edges.parquet"]), draw)
+
+
+def _change_column(path: Path, draw: random.Random) -> None:
     table = pq.read_table(path)
     place = draw.randrange(table.num_columns)
     name = table.column_names[place]
@@ -299,14 +315,12 @@ def _odd_pickled(old: Any, draw: random.Random) -> Any:
     if sparse.issparse(old):
         forms = [sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array]
         ways = [old.toarray(), old.T.tocsr(), old[:-1], draw.choice(forms)(old)]
-        return draw.choice([*ways, _odd_array(old.toarray(), draw)])
+        return draw.choice([*ways, odd_array(old.toarray(), draw)])
     if isinstance(old, np.ndarray):
         return draw.choice(
-            [_odd_array(old, draw), sparse.csr_matrix(old), old.tolist(), _nested(draw)]
+            [odd_array(old, draw), sparse.csr_matrix(old), old.tolist(), _nested(draw)]
         )
-    return draw.choice(
-        [_odd_json(old, draw), draw.choice(_PLAIN), np.arange(3), {(1, 2): [3]}, {3}]
-    )
+    return draw.choice([odd_json(old, draw), draw.choice(PLAIN), np.arange(3), {(1, 2): [3]}, {3}])
 
 
 def _write_planetoid(folder: Path, draw: random.Random) -> None:
@@ -339,9 +353,9 @@ def _odd_files(make: Callable[[Path], Any]) -> Callable[[Path, random.Random], N
         make(folder)
         path = draw.choice(sorted(path for path in folder.rglob("*") if path.is_file()))
         if path.suffix == ".json":
-            path.write_text(json.dumps(_odd_json(json.loads(path.read_text()), draw)))
+            path.write_text(json.dumps(odd_json(json.loads(path.read_text()), draw)))
         elif path.suffix == ".npy":
-            value = _odd_array(np.load(path), draw)
+            value = odd_array(np.load(path), draw)
             np.save(path, np.zeros(0) if value is None else value)
         elif path.suffix == ".npz":
             with np.load(path) as archive:
@@ -383,8 +397,94 @@ _RECORD = RunRecord(
 def _write_record(folder: Path, draw: random.Random) -> None:
     facts = json.loads(_RECORD.dumps())
     for _ in range(draw.choice([1, 1, 2])):
-        facts = _odd_json(facts, draw)
+        facts = odd_json(facts, draw)
     (folder / "record.json").write_text(json.dumps(facts))
+
+
+def _write_sealed(folder: Path, draw: random.Random) -> None:
+    """A record with its digest, of which something was changed: only its layout may be."""
+    facts = odd_json(json.loads(_RECORD.sealed()), draw)
+    if "sha256" not in facts:
+        facts["sha256"] = json.loads(_RECORD.sealed())["sha256"]
+    (folder / "record.json").write_text(json.dumps(facts))
+
+
+def _check_same(record: RunRecord) -> None:
+    assert record.dumps() == _RECORD.dumps()
+
+
+_BASELINE = BaselineRecord(
+    method="ica",
+    settings={"rounds": 10, "widths": [1, 2]},
+    data={"name": "cora", "split": "full", "content_hash": "abc", "nodes": 2708},
+    environment={"device": "a machine", "torch": "2"},
+    started="2026-01-01T00:00:00+00:00",
+    seconds=1.25,
+    seeds={seed: BaselineResult(0.8, 0.7, {"c": 1.0}) for seed in (0, 1)},
+)
+
+
+def _write_baseline(folder: Path, draw: random.Random) -> None:
+    facts = json.loads(_BASELINE.dumps())
+    for _ in range(draw.choice([1, 1, 2])):
+        facts = odd_json(facts, draw)
+    (folder / "record.json").write_text(json.dumps(facts))
+
+
+def _check_baseline(record: BaselineRecord) -> None:
+    assert BaselineRecord.loads(record.sealed()).dumps() == record.dumps()
+    assert all(0 <= result.test_accuracy <= 1 for result in record.seeds.values())
+    assert record.file_name
+
+
+@cache
+def _refined() -> dict[str, bytes]:
+    """Files of a small set that was refined, by name."""
+    with tempfile.TemporaryDirectory() as place:
+        write_csv(Path(place), _GRAPH)
+        refined = refine_until_stable(load(place))
+        write_refined(refined, Path(place) / "refined")
+        return {path.name: path.read_bytes() for path in (Path(place) / "refined").iterdir()}
+
+
+def _write_refined(folder: Path, draw: random.Random) -> None:
+    for name, content in _refined().items():
+        (folder / name).write_bytes(content)
+    if draw.random() < 0.5:
+        _change_column(folder / "nodes.parquet", draw)
+    else:
+        _change_rows(folder / "edges.csv", draw)
+
+
+@cache
+def _saved_fit() -> dict[str, bytes]:
+    """Files of a saved result, by name."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = fit(_gcn, load("wine"), [0, 1], epochs=2).save(Path(place) / "fit")
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _gcn() -> GCN:
+    return GCN(13, 4, 3)
+
+
+def _write_fit(folder: Path, draw: random.Random) -> None:
+    for name, content in _saved_fit().items():
+        (folder / name).write_bytes(content)
+    path = folder / "result.json"
+    if draw.random() < 0.5:
+        facts = odd_json(json.loads(path.read_text()), draw)
+        if isinstance(facts, dict):
+            facts["sha256"] = facts.get("sha256") or "none"
+        path.write_text(json.dumps(facts))
+    else:
+        _flip(folder, draw)
+
+
+def _check_fit(result: FitResult) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        for path in result.save(Path(place) / "fit").iterdir():
+            assert path.read_bytes() == _saved_fit()[path.name]
 
 
 def _check_record(record: RunRecord) -> None:
@@ -509,6 +609,16 @@ TARGETS: Final[dict[str, Target]] = {
         "record": Target(
             _write_record, lambda folder: RunRecord.read(folder / "record.json"), _check_record
         ),
+        "record, sealed": Target(
+            _write_sealed, lambda folder: RunRecord.read(folder / "record.json"), _check_same
+        ),
+        "baseline record": Target(
+            _write_baseline,
+            lambda folder: BaselineRecord.read(folder / "record.json"),
+            _check_baseline,
+        ),
+        "refined": Target(_write_refined, _own()),
+        "saved fit": Target(_write_fit, lambda folder: load_fit(folder, _gcn), _check_fit),
         "checkpoint": Target(
             _write_checkpoint,
             lambda folder: load_checkpoint(folder / "c", "run"),

@@ -14,8 +14,10 @@ import torch
 
 from drgcn.errors import DrgcnError, DrgcnWarning
 
-#: Seconds within which any small file must be read or refused.
+#: Seconds of work within which any small file must be read or refused.
 PATIENCE = 10
+# Seconds of the clock, for what waits; a machine may be busy with other things.
+_LATEST = 8 * PATIENCE
 
 
 class HangError(BaseException):
@@ -63,13 +65,17 @@ def _patience() -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise HangError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(PATIENCE)
+    numbers = (signal.SIGALRM, signal.SIGPROF)
+    before = [signal.signal(number, stop) for number in numbers]
+    signal.setitimer(signal.ITIMER_REAL, _LATEST)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def check_graph(data: Any) -> None:

@@ -16,8 +16,9 @@ from drgcn.data.readers import read_pickle
 from drgcn.errors import InputError
 
 from .corpus import PICKLES, READ, REFUSED
-from .generators import TARGETS, small_world
+from .generators import small_world
 from .outcome import check_graph, outcome_of
+from .targets import TARGETS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,16 +49,19 @@ def test_pickles_that_did_harm_are_refused(tmp_path: Path, name: str) -> None:
         read_pickle(path)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@settings(
-    max_examples=6,
+_SHORT = settings(
+    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@_SHORT
 @given(draw=st.randoms(use_true_random=False))
-def test_any_file_is_read_soundly_or_refused(name: str, draw: random.Random) -> None:
+def test_any_input_is_read_soundly_or_refused(name: str, draw: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = TARGETS[name].outcome(Path(folder), draw)
     assert not found.defect, found.words

@@ -26,8 +26,9 @@ FILES = Path(__file__).parent / "files"
 UPDATE = os.environ.get("DRGCN_GOLDEN") == "update"
 _DECIDING = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 _SHOWN = 12
-# Times, paths, versions and hardware.
+# Times, paths, versions and hardware, and digests of them.
 _MASKED = {
+    "sha256",
     *("environment", "seconds", "seconds_each", "started", "folder", "out", "path", "hardware"),
     *("device", "devices", "data_root", "wall_seconds", "peak_bytes", "source_path", "memory"),
 }

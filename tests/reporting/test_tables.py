@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from drgcn.reporting.tables import Table, escape_latex, write_latex
+from drgcn.reporting.tables import Table, escape_latex, without_tags, write_latex
 
 ODD = Table(
     name="Odd one",
@@ -118,3 +118,9 @@ def test_rows_become_columns():
     found = Table(("gate", "none", "dr"), [("recall", "1", "2"), ("ndcg", "3", "4")]).transposed()
     assert found.heads == ("gate", "recall", "ndcg")
     assert list(found.rows) == [("none", "1", "3"), ("dr", "2", "4")]
+
+
+def test_markdown_passes_no_tags_and_keeps_signs():
+    assert without_tags("p < 0.05, <0.1, <script>x</script><!--") == (
+        "p < 0.05, <0.1, &lt;script>x&lt;/script>&lt;!--"
+    )

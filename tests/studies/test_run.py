@@ -1,6 +1,7 @@
 """Runs of an experiment: its model built, seeds trained, results recorded."""
 
 import json
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
+from drgcn import records
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import (
     ASGCN,
@@ -31,6 +33,7 @@ from drgcn.studies.experiment import MODELS, Experiment, recipe
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.run import build, layer_states, run, run_grid
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
+from drgcn.training import checkpoint as checkpointing
 
 from ..training.graphs import FEATURES, several
 
@@ -138,6 +141,52 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     assert files == list(outcome.paths)
 
 
+def test_a_checkpoint_left_by_a_kill_after_the_record_goes_and_a_later_one_stays(
+    tiny, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as killed:
+        killed.setattr("drgcn.studies.run.clear_checkpoint", lambda *_: None)
+        (record,) = run(experiment(), tiny, [0], tmp_path).paths
+    (left,) = tmp_path.glob(".checkpoints/*")
+    os.utime(left, (0, record.stat().st_mtime + 10))
+    run(experiment(), tiny, [0], tmp_path)  # nothing to do
+    assert left.exists()
+    os.utime(left, (0, record.stat().st_mtime - 10))
+    run(experiment(), tiny, [0], tmp_path)
+    assert not left.exists()
+
+
+def test_of_two_processes_at_the_same_work_the_slower_one_takes_the_record_of_the_other(
+    tiny, tmp_path, monkeypatch
+):
+    """The other one ends, and clears the checkpoints, at the worst instants."""
+    alone = run(experiment(), tiny, [0], tmp_path / "alone")
+    load = checkpointing.load_checkpoint
+
+    def cleared(path, fingerprint=""):
+        path.unlink(missing_ok=True)
+        return load(path, fingerprint)
+
+    write = records.write_once
+
+    def beaten(path, content):
+        write(path, content)
+        return write(path, content)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment(), tiny, [0], tmp_path / "out", progress=interrupt, checkpoint_every=0)
+    monkeypatch.setattr("drgcn.training.trainer.load_checkpoint", cleared)
+    monkeypatch.setattr(records, "write_once", beaten)
+    found = run(experiment(), tiny, [0], tmp_path / "out")
+    assert found.seeds == alone.seeds
+    assert len(found.paths) == 1
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == list(found.paths)
+
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+
 # Several experiments at once
 
 
@@ -145,7 +194,9 @@ def facts(outcome):
     """What the record of an outcome says, but for the times, and its name."""
     (path,) = outcome.paths
     written = json.loads(path.read_text())
-    return path.name, {k: v for k, v in written.items() if k not in ("seconds", "started")}
+    return path.name, {
+        k: v for k, v in written.items() if k not in ("seconds", "started", "sha256")
+    }
 
 
 @pytest.mark.parametrize(

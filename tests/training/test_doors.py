@@ -210,6 +210,14 @@ def test_classes_outside_the_parts_do_not_matter(graph):
     check(fit(gcn, data, [1], epochs=12), plain_loop(gcn, data, 1, sets_of(data)))
 
 
+def test_masks_of_unequal_numbers_of_splits_are_refused(graph):
+    data = graph.clone()
+    for part, splits in (("train", 3), ("val", 2), ("test", 1)):
+        data[f"{part}_mask"] = graph[f"{part}_mask"][:, None].expand(-1, splits)
+    with pytest.raises(InputError, match="found 2 and 3"):
+        fit(lambda: GCN(4, 8, 3), data, [0], epochs=1, split=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
 def test_tables_of_zeros_and_ones_are_several_labels(graph, dtype):
     table = F.one_hot(graph.y, CLASSES)

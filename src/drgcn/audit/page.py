@@ -11,7 +11,7 @@ from drgcn.audit.graph_view import PARTS
 from drgcn.audit.report import SEVERITIES, AuditReport
 from drgcn.reporting.charts import Bars, column_bars, row_bars
 from drgcn.reporting.page import render_html, write_html
-from drgcn.reporting.tables import Table
+from drgcn.reporting.tables import Table, without_tags
 
 _TEMPLATE = "report.html.jinja"
 _MARKDOWN_ROWS_SHOWN = 20
@@ -56,7 +56,7 @@ def markdown_report(report: AuditReport) -> str:
                 lines += ["", _table(finding, _MARKDOWN_ROWS_SHOWN).markdown()]
                 more = len(finding.rows) - _MARKDOWN_ROWS_SHOWN
                 lines += ["", f"{more:,} more rows."] if more > 0 else []
-    return "\n".join(lines) + "\n"
+    return without_tags("\n".join(lines)) + "\n"
 
 
 def shown(value: Any) -> str:

@@ -107,7 +107,7 @@ def run_baseline(
     started, begun = _now(), time.monotonic()
 
     def save() -> None:
-        BaselineRecord(
+        record = BaselineRecord(
             method=baseline.name,
             settings=settings,
             data={key: facts[key] for key in RECORDED_FACTS} | {"metric": "accuracy"},
@@ -115,8 +115,8 @@ def run_baseline(
             started=started,
             seconds=time.monotonic() - begun,
             seeds=results,
-        ).save(out)
-        known.update(results)
+        )
+        known.update(record.save_or_find(out)[1].seeds)
 
     try:
         for done, seed in enumerate(missing):

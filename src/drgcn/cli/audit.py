@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json as jsonlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from drgcn.cli.options import (
     Split,
     Threads,
     use_threads,
+    whole_numbers,
 )
 from drgcn.errors import InputError
 
@@ -300,6 +302,9 @@ def refine(
     data = StoredDataset(dataset, split, features, data_root, offline).load()
     texts = None if text is None else read_texts(text, skip_kind or [])
     chosen = list(dict.fromkeys(evidence or [Evidence.exact, Evidence.text]))
+    columns: list[int] = []
+    if remove_features is not None:
+        columns = [*whole_numbers(remove_features, "--remove-features", "3,17")]
     gone = {} if drop is None else _read_drop(drop)
     if drop_empty:
         gone = _empty_nodes(data, texts) | gone
@@ -311,7 +316,7 @@ def refine(
         evidence=[_KINDS[kind] for kind in chosen],
         drop=gone,
         feature_rule=rule.value,
-        remove_features=[] if remove_features is None else _column_numbers(remove_features),
+        remove_features=columns,
         new_features=None if new_features is None else read_matrix(new_features),
         progress=lambda number, groups: print(
             f"round {number + 1}: {groups:,} groups of duplicates", file=sys.stderr
@@ -339,20 +344,13 @@ def _read_drop(path: Path) -> dict[int, str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
+        if not all(re.fullmatch("[0-9]{1,15}", row["node"]) for row in rows):
+            raise ValueError
         return {int(row["node"]): row.get("reason") or "dropped on request" for row in rows}
     except (KeyError, TypeError, ValueError, csv.Error):
         raise InputError(
             f"Expected {path} to be a CSV file in UTF-8 with the columns node (a number) and "
             "reason; it is not."
-        ) from None
-
-
-def _column_numbers(words: str) -> list[int]:
-    try:
-        return [int(word) for word in words.split(",")]
-    except ValueError:
-        raise InputError(
-            f"Expected --remove-features to be numbers with commas between; found {words!r}."
         ) from None
 
 

@@ -18,8 +18,8 @@ from drgcn.cli.options import (
     Offline,
     Split,
     Threads,
+    expect_folder,
     use_device,
-    use_folder,
     use_threads,
 )
 
@@ -69,7 +69,9 @@ def baselines(
     use_threads(threads)
     place = use_device(device)
     chosen = [baseline_named(name) for name in method or METHODS]
-    folder = use_folder(out)
+    folder = expect_folder(out)
+    for dataset in datasets[1:]:  # a wrong name is told before the work on the others
+        load(dataset, data_root, split=split, normalize=normalize, offline=offline)
     for dataset in datasets:
         if len(datasets) > 1 and not json:
             print(f"{dataset}:", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json as jsonlib
+import re
 import tempfile
 from enum import StrEnum
 from pathlib import Path
@@ -115,6 +116,14 @@ def use_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def whole_numbers(text: str, option: str, example: str) -> tuple[int, ...]:
+    """Read numbers with commas between, such as ``10,5``."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"-?[0-9]{1,9}", word) for word in words):
+        raise InputError(f"Expected {option} such as {example}; found {text!r}.")
+    return tuple(map(int, words))
+
+
 def use_device(name: str) -> torch.device:
     """Return the device of a name, if this machine has it."""
     import torch
@@ -196,6 +205,14 @@ def use_folder(path: Path, option: str = "--out") -> Path:
         _expect_writable(path)
     except OSError as error:
         raise _unwritable(option, "a folder that can be written to", path, error) from None
+    return path
+
+
+def expect_folder(path: Path, option: str = "--out") -> Path:
+    """Return a folder that can be written to; if it is not there, nothing is made yet."""
+    if path.exists():
+        return use_folder(path, option)
+    _expect_writable_parent(path, option, "a folder that can be written to")
     return path
 
 

@@ -25,9 +25,9 @@ from drgcn.cli.options import (
     Split,
     Threads,
     check_kinds,
+    expect_folder,
     read_settings,
     use_device,
-    use_folder,
     use_threads,
 )
 from drgcn.errors import InputError
@@ -188,10 +188,10 @@ def train(
         settings = options.settings_of(values)
         rows = [[with_settings(row, own) for own in settings] for row in experiments]
         _try([e for row in rows for e in row], data, options.settings)
-        found = run_grids(rows, data, range(seeds), use_folder(out), where)
+        found = run_grids(rows, data, range(seeds), expect_folder(out), where)
         print_grid(data, experiments[0], settings, found, as_json=json)
     else:
-        outcomes = run_rows(experiments, data, range(seeds), use_folder(out), where)
+        outcomes = run_rows(experiments, data, range(seeds), expect_folder(out), where)
         print_comparison(data, outcomes, as_json=json)
 
 

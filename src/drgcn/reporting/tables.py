@@ -172,6 +172,11 @@ class Table:
         return "l" if self.is_word(place) else "r"
 
 
+def without_tags(markdown: str) -> str:
+    """Return Markdown in which nothing is read as HTML: names in data can hold any text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", markdown)
+
+
 def _markdown_line(cells: Sequence[str], *, spaced: bool) -> str:
     # A bar would open another cell, a line end another row.
     marked = [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from drgcn.errors import DrgcnWarning
 from drgcn.records import (
     AnyFloat,
-    Record,
+    SeedRecord,
     dump_facts,
     expect_fields,
     expect_types,
@@ -82,7 +82,7 @@ class SeedResult:
 
 
 @dataclass(frozen=True)
-class RunRecord(Record):
+class RunRecord(SeedRecord):
     """Results of one pass, with all that is needed to judge and repeat them."""
 
     kind: ClassVar = "a run record"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn._io import explain_system_error
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import DrgcnError, InputError
 from drgcn.gates import gate_factory
@@ -88,18 +89,16 @@ def run(
     """
     known = _Records(out, data, torch.device(device))
     missing = known.missing(experiment, seeds)
+    checkpoint = checkpoint_path(experiment, data, out)
     if missing:
-        options = _PassOptions(
-            torch.device(device),
-            progress,
-            checkpoint_path(experiment, data, out),
-            checkpoint_every,
-        )
+        options = _PassOptions(torch.device(device), progress, checkpoint, checkpoint_every)
         started = _now()
         result = _fit(experiment, data, missing, options)
         inputs = _tested(experiment, data, result, options.device)
         known.add(_record(experiment, data, result, started, inputs, options.device))
-        clear_checkpoint(options.checkpoint)
+        clear_checkpoint(checkpoint)
+    else:
+        known.clear(checkpoint, [experiment])
     return known.outcome(experiment, seeds, missing)
 
 
@@ -130,21 +129,22 @@ def run_grid(
     known, content_hash = _Records(out, data, torch.device(device)), data.dataset.content_hash
     passes: dict[tuple[str, tuple[int, ...]], dict[str, Experiment]] = {}
     trained: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         identity = experiment.identity(content_hash)
         trained[identity] = missing = known.missing(experiment, seeds)
+        shape = pass_of(experiment).identity(content_hash)
+        shapes.setdefault(shape, []).append(experiment)
         if missing:
-            shape = pass_of(experiment).identity(content_hash)
             passes.setdefault((shape, missing), {})[identity] = experiment
     in_all = sum(len(seeds) * _epochs(alike) for (_, seeds), alike in passes.items())
     done, reasons = 0, dict[str, str]()
     for (shape, missing), alike in passes.items():
         size = len(missing) * _epochs(alike)
-        checkpoint = out / ".checkpoints" / f"{shape}-grid.safetensors"
         options = _PassOptions(
             torch.device(device),
             _shown_share(progress, done, size, in_all),
-            checkpoint,
+            _grid_checkpoint(out, shape),
             checkpoint_every,
         )
         found = _run_pass(list(alike.values()), data, missing, options)
@@ -153,8 +153,10 @@ def run_grid(
                 reasons[identity] = record
             else:
                 known.add(record)
-        clear_checkpoint(checkpoint)
+        clear_checkpoint(options.checkpoint)
         done += size
+    for shape, same in shapes.items():
+        known.clear(_grid_checkpoint(out, shape), same)
     outcomes = []
     for experiment in experiments:
         identity = experiment.identity(content_hash)
@@ -212,8 +214,17 @@ class _Records:
 
     def add(self, record: RunRecord) -> None:
         """Save a record, and take it up."""
-        path, record = _save(record, self.out)
+        path, record = record.save_or_find(self.out)
         self.of(record.experiment)[path] = record
+
+    def clear(self, checkpoint: Path, experiments: Sequence[Experiment]) -> None:
+        """Remove checkpoints that a process left which was killed after writing its records.
+
+        Those later than the records are of a process that trains other seeds.
+        """
+        paths = [path for experiment in experiments for path in self.of(experiment)]
+        times = [path.stat().st_mtime for path in paths if path.exists()]
+        clear_checkpoint(checkpoint, max(times, default=-math.inf))
 
     def outcome(
         self, experiment: Experiment, seeds: Sequence[int], trained: tuple[int, ...]
@@ -451,25 +462,14 @@ def _best_tests(result: FitResult, place: int) -> dict[str, float]:
     }
 
 
-def _save(record: RunRecord, out: Path) -> tuple[Path, RunRecord]:
-    """Save a record unless another process has, and return its path and the record there."""
-    path, number = out / record.file_name, 1
-    while path.exists():
-        try:
-            found = RunRecord.read(path)
-            if record.seeds.keys() <= found.seeds.keys():
-                return path, found  # another process was faster at the same work
-        except InputError:  # a damaged file has the name, and is not ours to delete
-            pass
-        number += 1
-        path = out / f"{Path(record.file_name).stem}-{number}.json"
-    return record.save(out, path.name), record
-
-
 def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
     """Return the path of a pass's checkpoint; see :func:`drgcn.training.clear_checkpoint`."""
     identity = experiment.identity(data.dataset.content_hash)
     return out / ".checkpoints" / f"{identity}.safetensors"
+
+
+def _grid_checkpoint(out: Path, shape: str) -> Path:
+    return out / ".checkpoints" / f"{shape}-grid.safetensors"
 
 
 def stopping_rule(experiment: Experiment) -> StoppingRule:
@@ -519,6 +519,8 @@ def build(experiment: Experiment, data: Data) -> torch.nn.Module:
             **(arguments | options),
         )
     except (TypeError, ValueError, RuntimeError) as error:
+        if explain_system_error(error) is not None:  # there was no memory for it
+            raise
         raise InputError(
             f"Expected arguments that {make.__name__} takes{_given(experiment)}. {error}"
         ) from None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
-from drgcn._io import write_whole
+from drgcn._io import remove_orphans, write_whole
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import stream_key
 from drgcn.training.inputs import name_of
@@ -39,18 +41,30 @@ def save_checkpoint(
     write_whole(path, save(copies, metadata=facts))
 
 
-def clear_checkpoint(path: Path) -> None:
-    """Remove the checkpoints of a pass, once its results are stored elsewhere."""
-    block = re.compile(rf"\.?{re.escape(path.name)}\.[0-9a-f]{{8}}(\.\d+\.partial)?")
-    for saved in path.parent.iterdir() if path.parent.is_dir() else ():
-        if block.fullmatch(saved.name):
-            saved.unlink()
+def clear_checkpoint(path: Path, before: float = math.inf) -> None:
+    """Remove the checkpoints of a pass, once its results are stored elsewhere.
+
+    What another process is writing at this moment stays: it is removed at that one's own end.
+
+    Args:
+        path: Path that they begin with.
+        before: Time of the system; those that were written later stay.
+    """
+    if not path.parent.is_dir():
+        return
+    remove_orphans(path)
+    block = re.compile(rf"{re.escape(path.name)}\.[0-9a-f]{{8}}")
+    for saved in path.parent.iterdir():
+        with suppress(FileNotFoundError):  # another process may clear at the same time
+            if block.fullmatch(saved.name) and saved.stat().st_mtime <= before:
+                saved.unlink()
 
 
 def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor], float] | None:
     """Return the tensors and the seconds spent so far.
 
-    ``None``, with a warning, if the file is not to the bit what was saved, or of an older layout.
+    ``None`` if there is none; with a warning, if the file is not to the bit what was saved, or of
+    an older layout.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -58,6 +72,8 @@ def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor
             facts = file.metadata() or {}
         if facts.pop("sha256", None) != _digest(tensors, facts):
             raise ValueError("its content is not what was saved")
+    except FileNotFoundError:
+        return None  # another process has ended the same work in this moment
     except (SafetensorError, ValueError) as error:
         warnings.warn(
             f"The checkpoint {path} is damaged or of an older layout ({error}): starting anew.",

@@ -64,6 +64,13 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
         raise InputError(
             f"Expected masks [nodes, splits] for split={split}; found masks of one split."
         )
+    masks = [data.get(f"{part}_mask") for part in PARTS]
+    widths = sorted({m.size(1) for m in masks if m is not None and m.dim() == 2} - {1})
+    if len(widths) > 1:
+        raise InputError(
+            f"Expected masks of the same number of splits; found {' and '.join(map(str, widths))}."
+            " Give [nodes, splits] for each."
+        )
     columns = {part: _mask(data, part, split) for part in PARTS}
     for part, mask in columns.items():
         data[f"{part}_mask"] = mask

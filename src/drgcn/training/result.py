@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import json
 import math
 import re
@@ -17,7 +18,7 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -263,9 +264,11 @@ class FitResult:
             raise InputError(
                 f"Expected settings of plain numbers and words to save; found others: {error}"
             ) from None
+        content = save(tensors)
+        facts["sha256"] = _digest(json.loads(text), content)
         with whole_folder(folder) as partial:
-            (partial / _TENSORS).write_bytes(save(tensors))
-            (partial / _FACTS).write_text(text + "\n")
+            (partial / _TENSORS).write_bytes(content)
+            (partial / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")
         return Path(folder)
 
     @classmethod
@@ -304,9 +307,14 @@ def load_fit(
     """
     folder = Path(folder)
     try:
-        facts = json.loads((folder / _FACTS).read_text())
-        tensors = load_file(folder / _TENSORS)
-    except (OSError, ValueError, SafetensorError) as error:
+        facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        content = (folder / _TENSORS).read_bytes()
+        # Results of earlier versions have no digest.
+        digest = facts.pop("sha256", None) if isinstance(facts, dict) else None
+        if digest is not None and digest != _digest(facts, content):
+            raise ValueError("that it was changed since")
+        tensors = load(content)
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise InputError(
             f"Expected {folder} to be a folder that FitResult.save wrote; found {error}"
         ) from None
@@ -343,6 +351,12 @@ def load_fit(
     return FitResult(
         **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])
     )
+
+
+def _digest(facts: dict[str, Any], tensors: bytes) -> str:
+    """Hash all that a saved result holds."""
+    text = json.dumps(facts, sort_keys=True)
+    return hashlib.sha256(text.encode() + b"\0" + tensors).hexdigest()
 
 
 def _warn_if_other(model: torch.nn.Module, saved: str, folder: Path) -> None:

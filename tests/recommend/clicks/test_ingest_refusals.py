@@ -190,6 +190,13 @@ def test_a_damaged_gzip(tmp_path):
         refused(tmp_path, "Expected a whole gzip file of UTF-8 text", packed)
 
 
+def test_a_small_gzip_of_very_many_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("drgcn.recommend.clicks.ingest_sql._UNPACKED", 1 << 20)
+    packed = tmp_path / "c.csv.gz"
+    packed.write_bytes(gzip.compress(b"user,item,time\n" + b"0,0,0\n" * 10**6))
+    refused(tmp_path, "Expected at most", packed)
+
+
 def test_a_header_without_an_end(tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("user,item,time" + "x" * 200_000)

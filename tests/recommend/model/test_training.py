@@ -219,9 +219,13 @@ def test_a_run_is_a_folder_that_gives_the_model_back(tmp_path):
     light = new_model(clicks, model="lightgcn", channels=4)
     save_run(tmp_path / "light", light, {}, torch.zeros(0), {})
     assert torch.equal(weights(load_run(tmp_path / "light")[0]), weights(light))
-    (tmp_path / "run" / "weights.safetensors").write_bytes(b"cut")
-    with pytest.raises(InputError, match="wrote to the end"):
-        load_run(tmp_path / "run")
+    path = tmp_path / "run" / "weights.safetensors"
+    changed = bytearray(path.read_bytes())
+    changed[-1] ^= 1
+    for content in (changed, b"cut"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="wrote to the end"):
+            load_run(tmp_path / "run")
 
 
 def test_bad_settings_are_refused():

@@ -1,5 +1,8 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,11 +12,12 @@ from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.study import EvaluationSplit, StudySettings
 from drgcn.recommend.study.run import StudyRun
-from drgcn.recommend.study.settings import StudyRecord, unpacked
+from drgcn.recommend.study.settings import StudyRecord, packed, unpacked
 
 from .small import SMALL, official, settled, timed
 
 CPU = torch.device("cpu")
+RESULTS = Path(__file__).parents[3] / "results" / "recommend"
 
 
 def run(data, settings, **options):
@@ -168,3 +172,43 @@ def test_settings_that_mean_nothing_are_refused():
     ]:
         with pytest.raises(InputError, match=words):
             replace(SMALL, **change)
+
+
+def _changed(facts, place, value):
+    """Set a value at a path such as ``data.name``."""
+    *outer, last = place.split(".")
+    for name in outer:
+        facts = facts[name]
+    facts[last] = value
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("purpose", "other"),
+        ("data", []),
+        ("data.name", 3),
+        ("data.users", "many"),
+        ("settings.seed", True),
+        ("settings.lr", "1e-3"),
+        ("settings.n", "20"),
+        ("seconds", {"train": -1.0}),
+        ("trained_steps", 1.5),
+        ("test", {}),
+        ("test.20.model.all.recall.mean", 95.5),
+        ("test.20.model.all.recall.mean", None),
+        ("choice.best_recall", float("nan")),
+        ("history", [{"step": 1}]),
+        ("user_recall", "x"),
+        ("user_recall", packed(np.array([2.0]))),
+        ("identity", "0" * 64),
+    ],
+)
+def test_a_record_with_unsound_values_is_refused(place, value):
+    path = sorted(RESULTS.glob("compare-movielens-100k-*.json"))[0]
+    text = path.read_text(encoding="utf-8")
+    StudyRecord.loads(text)
+    facts = json.loads(text)
+    _changed(facts, place, value)
+    with pytest.raises(InputError, match="Expected a record of a study"):
+        StudyRecord.loads(json.dumps(facts))

@@ -298,7 +298,7 @@ def test_a_record_arrives_as_it_was_sent_and_only_once(make_record, tmp_path):
     record = make_record([0.8, 0.9])
     path = store_record(record.dumps(), tmp_path)
     assert path == tmp_path / record.file_name
-    assert path.read_text() == record.dumps()
+    assert path.read_text() == record.sealed()
     assert store_record(record.dumps(), tmp_path) is None
     assert list(tmp_path.glob("*.json")) == [path]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import sys
 import time
 from dataclasses import replace
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn.cli.options import DataRoot, Device, Json, Threads, use_device, use_folder, use_threads
-from drgcn.cli.recommend.train_options import (
-    Model,
-    clicks_source,
-    open_clicks,
+from drgcn.cli.options import (
+    DataRoot,
+    Device,
+    Json,
+    Threads,
+    expect_folder,
+    use_device,
+    use_threads,
     whole_numbers,
 )
+from drgcn.cli.recommend.train_options import Model, clicks_source, open_clicks
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -133,7 +138,7 @@ def compare(
 
     use_threads(threads)
     where = use_device(device)
-    use_folder(out)
+    expect_folder(out)
     given = {
         "split": split,
         "days": days,
@@ -145,8 +150,8 @@ def compare(
         "lr": lr,
         "channels": channels,
         "bfloat16": bfloat16 or None,
-        "n": None if n is None else whole_numbers(n),
-        "fan_outs": None if fan_outs is None else whole_numbers(fan_outs),
+        "n": None if n is None else whole_numbers(n, "--n", "20,50"),
+        "fan_outs": None if fan_outs is None else whole_numbers(fan_outs, "--fan-outs", "10,5"),
     }
     load = partial(study_clicks, data, fraction, where, data_root)
     clicks = load()
@@ -209,10 +214,10 @@ def searched_rates(text: str | None) -> list[float]:
         return []
     name, _, values = text.partition("=")
     try:
-        found = [float(value) for value in values.split(",")]
-    except ValueError:
+        found = [float(jsonlib.loads(value)) for value in values.split(",")]
+    except (ValueError, TypeError):
         found = []
-    if name != "lr" or not found or min(found) <= 0:
+    if name != "lr" or not found or not all(0 < value < math.inf for value in found):
         raise InputError(f"Expected --search such as lr=3e-4,1e-3,3e-3; found {text!r}.")
     return found
 

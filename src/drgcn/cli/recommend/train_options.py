@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from drgcn.cli.options import Gate
+from drgcn.cli.options import Gate, whole_numbers
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class TrainOptions:
             seed=self.seed,
             channels=self.channels,
             layers=self.layers,
-            fan_outs=whole_numbers(self.fan_outs),
+            fan_outs=whole_numbers(self.fan_outs, "--fan-outs", "10,5"),
             user_ids=self.user_ids,
             item_ids=self.item_ids,
             temperature=self.temperature,
@@ -351,11 +351,3 @@ class RankOptions:
     def launched(self) -> bool:
         """True if this process starts others instead of training itself."""
         return self.workers > 1 or self.ray_address is not None
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Read ``10,5`` as a tuple of numbers."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"Expected --fan-outs such as 10,5; found {text!r}.") from None

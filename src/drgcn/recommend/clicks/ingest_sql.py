@@ -26,6 +26,8 @@ _BATCH = 2**20
 _DELIMITERS = ",\t;|"
 _LONGEST_HEADER = 1 << 16  # bytes; the csv module takes fields of twice that
 _PIECE = 1 << 20
+_MOST_PACKED = 100  # bytes of text in one of a .gz file, once there are more than the next
+_UNPACKED = 1 << 30
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -420,7 +422,7 @@ def _header(path: Path) -> tuple[list[str], str]:
             line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
             # DuckDB does not compare the checksum at the end, which only a whole read reaches.
             while packed and file.read(_PIECE):
-                pass
+                _expect_no_bomb(path, file.tell())
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         what = "a whole gzip file of UTF-8 text" if packed else "UTF-8 text"
         raise InputError(f"Expected {what} in {path}; {error}. Write it again.") from None
@@ -436,6 +438,15 @@ def _header(path: Path) -> tuple[list[str], str]:
     if len({name.lower() for name in names}) < len(names):
         raise InputError(f"Expected different column names in {path}; found {', '.join(names)}.")
     return names, delimiter
+
+
+def _expect_no_bomb(path: Path, unpacked: int) -> None:
+    most = max(_UNPACKED, _MOST_PACKED * path.stat().st_size)
+    if unpacked > most:
+        raise InputError(
+            f"Expected at most {most:,} bytes of text in {path}, {_MOST_PACKED} times its packed "
+            f"size; found more. Unpack it yourself if it is what you want to read."
+        )
 
 
 def _check_parquet(files: Sequence[Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -179,7 +180,8 @@ def save_run(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: value.cpu().contiguous() for name, value in model.state_dict().items()}
-    write_whole(folder / WEIGHTS, save(weights))
+    content = save(weights)
+    write_whole(folder / WEIGHTS, content)
     stride = -(-losses.numel() // _POINTS) or 1
     points = [
         {"step": min(at + stride, losses.numel()), "loss": float(losses[at : at + stride].mean())}
@@ -187,7 +189,11 @@ def save_run(
     ]
     _write(folder / HISTORY, points)
     _write(folder / RECORD, record)
-    _write(folder / SETTINGS, {"model": describe(model), "training": settings})
+    digest = hashlib.sha256(content).hexdigest()
+    _write(
+        folder / SETTINGS,
+        {"model": describe(model), "training": settings, "weights_sha256": digest},
+    )
     return folder
 
 
@@ -206,7 +212,11 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     try:
         facts = read_json(folder / SETTINGS)
         model = from_description(facts["model"])
-        model.load_state_dict(load((folder / WEIGHTS).read_bytes()))
+        content = (folder / WEIGHTS).read_bytes()
+        # Runs of earlier versions have no digest.
+        if facts.get("weights_sha256") not in (None, hashlib.sha256(content).hexdigest()):
+            raise ValueError(f"{WEIGHTS} is not what was written")
+        model.load_state_dict(load(content))
         training = dict(facts["training"])
     except Exception as error:  # a damaged description can raise nearly anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -248,12 +248,13 @@ def run_once(
     """Return the record of a run; without one, run it and write its record."""
     known = identity(settings, data.content_hash, purpose)
     path = context.out / file_name(settings, data.name, known, purpose)
+    folder = context.out / RUNNING / known[:16]
     if path.exists():
-        record = StudyRecord.loads(path.read_text(encoding="utf-8"), str(path))
+        record = StudyRecord.read(path)
         if context.begin is not None:
             context.begin(settings, record)
+        shutil.rmtree(folder, ignore_errors=True)  # left by a kill after the record was written
         return record
-    folder = context.out / RUNNING / known[:16]
     look = context.begin(settings, None) if context.begin is not None else None
     run = StudyRun(
         data,

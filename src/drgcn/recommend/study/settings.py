@@ -11,6 +11,7 @@ import json
 import zlib
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
@@ -23,7 +24,15 @@ from drgcn.recommend.model.losses import LogQ
 from drgcn.recommend.model.objectives import Loss, TrainSettings
 from drgcn.recommend.model.run_folder import Gate, ModelName, ModelOptions
 from drgcn.recommend.model.sampling import Draw
-from drgcn.records import Record, dump_facts, identity_of, readable_name
+from drgcn.recommend.retrieval.evaluation import GROUPS, MEASURES
+from drgcn.records import (
+    Record,
+    dump_facts,
+    expect_fields,
+    expect_types,
+    identity_of,
+    readable_name,
+)
 
 Protocol = Literal["kept", "refit", "fixed"]
 Split = Literal["time", "official"]
@@ -117,6 +126,14 @@ _HYBRID: Final[dict[str, Any]] = {
 }
 #: Raised when the same settings come to mean another run; older records are then run again.
 PROTOCOL = 1
+# What a record knows of its data and of its choice.
+_FACTS: Final[dict[str, dict[str, type]]] = {
+    "data": {
+        **{"name": str, "content_hash": str, "split": str},
+        **{"users": int, "items": int, "clicks": int},
+    },
+    "choice": {"best_step": int, "best_recall": float, "steps": int, "stopped": str},
+}
 _MOST_USERS = 300_000  # whose values a record holds, a byte or two each
 
 
@@ -356,16 +373,47 @@ class StudyRecord(Record):
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> StudyRecord:
-        """Return the record with the facts of a file."""
-        for name in ("protocol", "identity"):
-            facts.pop(name)
-        return cls(settings=StudySettings.from_dict(facts.pop("settings")), **facts)
+        """Return the record with the facts of a file, checked by name, type and range."""
+        del facts["protocol"]
+        known = facts.pop("identity")
+        expect_fields(cls, facts, "it")
+        expect_fields(StudySettings, facts["settings"], "its settings")
+        record = cls(**{**facts, "settings": StudySettings.from_dict(facts["settings"])})
+        record._expect_whole()
+        if record.identity != known:
+            raise ValueError("its identity is not that of its settings and data")
+        return record
+
+    def _expect_whole(self) -> None:
+        """Refuse a record that tables and comparisons cannot use, with a ``ValueError``."""
+        for name, values in {"data": self.data, "choice": self.choice}.items():
+            if values is not None:
+                _expect_facts(name, values)
+        if self.trained_steps < 0 or min(self.seconds.values(), default=0) < 0:
+            raise ValueError("it took less than no time, or no steps")
+        if any(row.keys() != {"step", "loss", "recall"} for row in self.history):
+            raise ValueError("its history is not one of step, loss and recall")
+        lengths = {"compare": {str(n) for n in self.settings.n}, "search": set()}
+        if self.test.keys() != lengths.get(self.purpose):
+            raise ValueError(f"it has tests of {', '.join(self.test) or 'nothing'}")
+        shares = [row["recall"] for row in self.history]
+        shares += [] if self.choice is None else [self.choice["best_recall"]]
+        for n, report in self.test.items():
+            if report["n"] != int(n):
+                raise ValueError(f"its test of {n} items is one of {report['n']}")
+            for part, group, name in product(("model", "popularity"), GROUPS, MEASURES):
+                mean = report[part][group][name]["mean"]
+                if mean is not None or group == "all":  # no user may be cold
+                    shares.append(mean)
+        for share in [*shares, *unpacked(self.user_recall).tolist()]:
+            if type(share) not in (int, float) or not 0 <= share <= 1:
+                raise ValueError(f"it has {share} as a share")
 
     def save(self, folder: Path, name: str | None = None) -> Path:
         """Write the record whole or not at all; one that is there already stays."""
         path = folder / (name or self.file_name)
         with suppress(FileExistsError):  # somebody else has run the same meanwhile
-            write_once(path, self.dumps())
+            write_once(path, self.sealed())
         return path
 
 
@@ -401,4 +449,16 @@ def packed(values: np.ndarray) -> str:
 
 def unpacked(text: str) -> np.ndarray:
     """Read what :func:`packed` returned."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f4").astype(np.float64)
+    try:
+        # A few bytes can stand for very many.
+        values = zlib.decompressobj().decompress(base64.b64decode(text), 4 * _MOST_USERS + 1)
+        return np.frombuffer(values, dtype="<f4").astype(np.float64)
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"its user_recall cannot be read: {error}") from None
+
+
+def _expect_facts(name: str, values: dict[str, Any]) -> None:
+    types = _FACTS[name]
+    if missing := sorted(types.keys() - values.keys()):
+        raise ValueError(f"its {name} has no {missing[0]}")
+    expect_types(types, values, f"its {name}")

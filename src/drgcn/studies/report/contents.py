@@ -14,7 +14,7 @@ from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.records import BaselineRecord
 from drgcn.reporting.page import write_html
-from drgcn.reporting.tables import Table
+from drgcn.reporting.tables import Table, without_tags
 from drgcn.stats import LEVEL
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.table import PaperTable
@@ -447,4 +447,4 @@ def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
         if section.tables or not (section.charts or section.blocks):
             parts += [f"## {section.title}", *section.words]
             parts += [table.markdown_section() for table in section.tables]
-    return write_whole(path, "\n\n".join(parts) + "\n")
+    return write_whole(path, without_tags("\n\n".join(parts)) + "\n")

@@ -34,8 +34,8 @@ from drgcn.data import load
 from drgcn.data.downloader import data_root as chosen_root
 from drgcn.errors import DrgcnWarning
 from drgcn.studies.reproduce.jobs import Job, JobReport
-from drgcn.studies.run import Outcome, checkpoint_path, run
-from drgcn.training import Progress, clear_checkpoint
+from drgcn.studies.run import Outcome, run
+from drgcn.training import Progress
 
 Watch = Callable[[Job, float | None], None]
 """Told the share of a job that is done, from 0 when it starts; ``None`` if it was put back."""
@@ -145,14 +145,10 @@ def run_job(
     with lock(out / ".locks" / identity, patience):
         _clear_partial(out, identity)
         try:
-            outcome = run(job.experiment, data, job.seeds, out, device=device, progress=progress)
+            return run(job.experiment, data, job.seeds, out, device=device, progress=progress)
         except BaseException:
             _clear_partial(out, identity)  # on a full disk it is in the way of others
             raise
-        if not outcome.trained:
-            # Left by a process that was killed between its record and its clearing up.
-            clear_checkpoint(checkpoint_path(job.experiment, data, out))
-        return outcome
 
 
 def job_data(job: Job, data_root: Path | None = None) -> Data:

@@ -1,0 +1,86 @@
+"""The command line as a whole: refusals are one line, and nothing is made by them."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from drgcn import cli
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys, tmp_path):
+    """Run a command that must be refused in a folder that must stay empty; return its words."""
+
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["drgcn", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        printed, words = capsys.readouterr()
+        assert printed == ""
+        assert words.startswith("error: ")
+        assert words.count("\n") == 1
+        assert len(words) < 1600
+        assert list(tmp_path.iterdir()) == []
+        return words
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "wine", "--epochs", "1_000"),
+        ("train", "wine", "--epochs", "\u0663"),
+        ("train", "wine", "--lr", "1_0.5"),
+        ("train", "wine", "--lr", "inf"),
+        ("train", "wine", "--threads", "2147483648"),
+        ("train", "wine", "--seeds", "9" * 30),
+        ("train", "wine", "--seeds", "0"),
+        ("train", "wine", "--nothing"),
+        ("train", "wine", "--split", "a\nb"),
+        ("train", "wine", "--out", "runs", "--split", "x" * 9000),
+        ("train",),
+        ("nothing",),
+        ("baselines", "nothing", "--out", "runs"),
+        ("recommend", "compare", "nothing", "--out", "runs"),
+        ("recommend", "compare", "nothing", "--fan-outs", "1_0,5"),
+        ("recommend", "compare", "nothing", "--search", "lr=1_0"),
+        ("refine", "wine", "--remove-features", "1_0", "--out", "refined"),
+        ("refine", "wine", "--remove-features", "\u0663", "--out", "refined"),
+    ],
+)
+def test_a_refusal_is_one_line_and_leaves_nothing(refused, arguments):
+    refused(*arguments)
+
+
+def test_a_lack_of_memory_is_a_sentence(refused, monkeypatch):
+    def too_large(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("drgcn.data.load", too_large)
+    assert "memory" in refused("train", "wine")
+
+
+def test_a_group_of_verbs_without_a_verb_shows_its_help(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["drgcn", "recommend"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Usage" in "".join(capsys.readouterr())
+
+
+def test_an_interruption_of_the_imports_ends_without_a_traceback(tmp_path):
+    """``typing`` is imported last of what comes before the others."""
+    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    ended = subprocess.run(
+        [sys.executable, "-c", "import drgcn.cli"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+    )
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == b""
