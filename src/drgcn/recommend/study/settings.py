@@ -401,10 +401,13 @@ class StudyRecord(Record):
         for n, report in self.test.items():
             if report["n"] != int(n):
                 raise ValueError(f"its test of {n} items is one of {report['n']}")
-            for part, group, name in product(("model", "popularity"), GROUPS, MEASURES):
-                mean = report[part][group][name]["mean"]
-                if mean is not None or group == "all":  # no user may be cold
-                    shares.append(mean)
+            for part, group in product(("model", "popularity"), GROUPS):
+                # Records of earlier versions have the first three alone; novelty is no share.
+                found = {name for name in MEASURES[3:] if name in report[part][group]}
+                for name in {*MEASURES[:3], *found} - {"novelty"}:
+                    mean = report[part][group][name]["mean"]
+                    if mean is not None or group == "all":  # no user may be cold
+                        shares.append(mean)
         for share in [*shares, *unpacked(self.user_recall).tolist()]:
             if type(share) not in (int, float) or not 0 <= share <= 1:
                 raise ValueError(f"it has {share} as a share")
