@@ -150,27 +150,41 @@ def _client() -> Any:
         from fastapi.testclient import TestClient
 
     from drgcn.recommend.serving.http import build_app
+    from drgcn.recommend.serving.server import ServedExport
 
-    return TestClient(build_app(ExportFolder(shop() / "export")), raise_server_exceptions=False)
+    return TestClient(build_app(ServedExport(shop() / "export")), raise_server_exceptions=False)
+
+
+# Sound values of the fields of requests, by name.
+_FIELDS: Final[dict[str, Any]] = {
+    "users": ["u07", "u59"],
+    "clicked": [[7, 17], [27]],
+    "attributes": [{}, {}],
+    "items": [7, 27],
+    "item": 17,
+    "user": "u07",
+    "allow": [7, 17, 27, 37],
+    "deny": [17],
+    "categories": {"kind": ["0", "1"]},
+}
+_ASKED: Final = {
+    "/recommend": ("RecommendRequest", ("users", "clicked", "attributes")),
+    "/similar": ("SimilarRequest", ("items",)),
+    "/why": ("WhyRequest", ("user", "clicked", "attributes")),
+}
 
 
 def _write_request(folder: Path, draw: random.Random) -> None:
     """A body by the schema of the OpenAPI page, with some of its values changed."""
-    page = _client().app.openapi() if hasattr(_client().app, "openapi") else {}
-    schemas = page.get("components", {}).get("schemas", {})
-    known = list(schemas.get("RecommendRequest", {}).get("properties", {"users": 0, "n": 0}))
-    sound: dict[str, Any] = {
-        "users": ["u07", "u59"],
-        "attributes": [{}],
-        "n": draw.choice([1, 5, 50]),
-        "exclude_seen": draw.random() < 0.5,
-        "exact": draw.random() < 0.5,
-        "skip_unknown": draw.random() < 0.5,
-    }
-    names = draw.sample(known, draw.randrange(len(known) + 1))
-    body: Any = {"users": ["u07"]} | {name: sound.get(name, 1) for name in names}
-    if "attributes" in body and draw.random() < 0.7:
-        del body["users"]
+    path = draw.choice(list(_ASKED))
+    schema, whom = _ASKED[path]
+    known = list(_client().app.openapi()["components"]["schemas"][schema]["properties"])
+    switches = {name: draw.random() < 0.5 for name in ("exclude_seen", "exact", "skip_unknown")}
+    sound = _FIELDS | switches | {"n": draw.choice([1, 5, 50])}
+    names = {draw.choice(whom), *draw.sample(known, draw.randrange(3)), *({"item"} & {*known})}
+    body: Any = {name: sound[name] for name in names}
+    if path == "/why":  # of one visitor
+        body |= {name: body[name][0] for name in ("clicked", "attributes") if name in body}
     for _ in range(draw.choice([0, 1, 1, 2])):
         body = odd_json(body, draw)
     content = json.dumps(body).encode()
@@ -179,32 +193,40 @@ def _write_request(folder: Path, draw: random.Random) -> None:
         changed[draw.randrange(len(changed))] = draw.randrange(256)
         content = bytes(changed)
     (folder / "body").write_bytes(content)
+    (folder / "path").write_text(path)
 
 
 def _ask(folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        content = (folder / "body").read_bytes()
+        content, path = (folder / "body").read_bytes(), (folder / "path").read_text()
         answer = _client().post(
-            "/recommend", content=content, headers={"content-type": "application/json"}
+            path, content=content, headers={"content-type": "application/json"}
         )
     if 400 <= answer.status_code < 500:
         raise InputError(answer.json()["detail"] if answer.content else "")
-    return content, answer
+    return path, content, answer
 
 
-def _check_answer(asked: tuple[bytes, Any]) -> None:
-    content, answer = asked
+def _check_answer(asked: tuple[str, bytes, Any]) -> None:
+    path, content, answer = asked
     assert answer.status_code == 200, answer.text
     found, body = answer.json(), json.loads(content)
-    lists = found["recommendations"]
-    users = body.get("users")
-    wanted = users if users is not None else body["attributes"]
-    assert len(lists) + found["unknown"] == len(wanted)
+    if path == "/why":
+        parts = sum(part["part"] for part in found["clicked"])
+        assert abs(parts + found["rest"] - found["score"]) < 1e-3
+        return
+    lists = found["similar" if path == "/similar" else "recommendations"]
+    wanted = next(
+        body[name] for name in ("items", "users", "clicked", "attributes") if body.get(name)
+    )
+    assert len(lists) <= len(wanted) <= len(lists) + found["unknown"]
     for one in lists:
-        assert one["user"] is None or one["user"] in wanted
+        assert one.get("user") is None or one["user"] in wanted
         assert len(one["items"]) == len(one["scores"]) <= (body.get("n") or 50)
         assert len(set(one["items"])) == len(one["items"])
+        assert not {*one["items"]} & {*body.get("deny", ())}
+        assert body.get("allow") is None or {*one["items"]} <= {*body["allow"]}
         assert one["scores"] == sorted(one["scores"], reverse=True)
 
 

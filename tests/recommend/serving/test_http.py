@@ -274,6 +274,15 @@ def test_the_page_of_the_endpoint_needs_nothing_else(client):
     assert client.get("/redoc").status_code == 404
 
 
+def test_a_failure_of_the_search_reaches_who_waits(shop):
+    from drgcn.recommend.serving import http
+
+    maker = http.ListMaker(ServedExport(shop / "export"), RequestMeter([]), HttpLimits())
+    maker.served = None
+    with pytest.raises(AttributeError, match="recommender"):
+        asyncio.run(asyncio.wait_for(maker.text(http.RecommendRequest(users=["u07"])), 10))
+
+
 def test_requests_that_wait_are_answered_together(shop, monkeypatch):
     from drgcn.recommend.serving import http
 

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -314,9 +314,14 @@ class ListMaker:
         waiting.answer.set_exception(HTTPException(503, _BUSY, {"retry-after": "1"}))
 
     def _work(self) -> None:
-        if batch := self._take():
-            for one, answer in zip(batch, self._answers(batch), strict=True):
-                one.answer.get_loop().call_soon_threadsafe(_deliver, one.answer, answer)
+        batch = self._take()
+        answers: Sequence[str | Exception]
+        try:
+            answers = self._answers(batch)
+        except Exception as error:  # or who waits would wait for ever
+            answers = [error] * len(batch)
+        for one, answer in zip(batch, answers, strict=True):
+            one.answer.get_loop().call_soon_threadsafe(_deliver, one.answer, answer)
 
     def _take(self) -> list[_Waiting]:
         """Return the request that has waited longest, and others that may go with it."""
