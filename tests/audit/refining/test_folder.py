@@ -154,6 +154,7 @@ def write_and_wait(folder: Path, written: threading.Event) -> None:
     write_refined(refine(load("wine")), folder)
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_folder_of_that_name(tmp_path):
     written = CHILDREN.Event()
     run = CHILDREN.Process(target=write_and_wait, args=(tmp_path / "out", written))
