@@ -24,12 +24,14 @@ class EpochClock:
     """
 
     def __init__(self) -> None:
-        self.reports: list[tuple[float, int]] = []
+        self.reports: list[tuple[float, float]] = []
         self.begun = time.perf_counter()
 
     def __call__(self, progress: Progress) -> None:
         """Take the time of a report."""
-        self.reports.append((time.perf_counter(), progress.epochs_done))
+        # Of networks that are trained in turn, an epoch of some is a part of an epoch of all.
+        share = progress.seeds_at_once / progress.seeds
+        self.reports.append((time.perf_counter(), progress.epochs_done * share))
 
     @property
     def seconds_per_epoch(self) -> float:

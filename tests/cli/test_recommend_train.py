@@ -6,8 +6,10 @@ from typer.testing import CliRunner
 
 from drgcn.cli import app
 from drgcn.errors import InputError
+from drgcn.recommend.clicks import SplitRule, split_clicks
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.run_folder import load_run
+from drgcn.recommend.serving import LoadedRun
 
 from ..recommend.model.clicks import data, graph
 
@@ -217,3 +219,32 @@ def test_batches_suit_the_number_of_clicks(clicks, batch):
     from drgcn.cli.recommend.train_options import _batch_size
 
     assert _batch_size(clicks) == batch
+
+
+@pytest.mark.parametrize("rule", ["days:1", "random:0.2:3", "last"])
+def test_what_a_split_holds_back_is_not_learnt_and_is_evaluated(folder, tmp_path, rule):
+    out, clicks = tmp_path / "run", data(days=4)
+    done = run(folder, "--out", out, *SMALL, "--split", rule)
+    assert done.exit_code == 0, done.output or done.exception
+    assert "held back for test, fewer than 1,000" in done.stderr
+    expected = split_clicks(clicks, SplitRule.parse(rule)).test
+    record = json.loads((out / "record.json").read_text())
+    assert record["clicks"] == expected.train.num_clicks < clicks.graph.num_clicks
+    found = LoadedRun.open(out).split()
+    assert torch.equal(found.targets.by_user.col, expected.targets.by_user.col)
+    with pytest.raises(InputError, match="Expected no day"):
+        LoadedRun.open(out).split(3)
+    config = tmp_path / "again"
+    succeed("--config", out / "config.toml", "--out", config)
+    assert (config / "weights.safetensors").read_bytes() == (
+        out / "weights.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options", [("--split", "days:1", "--day", 3), ("--split", "days:9"), ("--split", "often")]
+)
+def test_a_split_that_cannot_be_leaves_nothing(folder, tmp_path, options):
+    done = run(folder, "--out", tmp_path / "run", *SMALL, *options)
+    assert isinstance(done.exception, InputError)
+    assert not (tmp_path / "run").exists()

@@ -116,6 +116,14 @@ def train(
         ),
     ] = None,
     all_days: Annotated[bool, typer.Option("--all-days", help="Hold no day back.")] = False,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Hold back for test, and validate by: days:7, time:0.1 (a share by time), last "
+            "(each user's last clicks), random:0.1 or official.",
+            show_default="by --day",
+        ),
+    ] = None,
     targets: Annotated[
         Targets,
         typer.Option(
@@ -283,6 +291,7 @@ def train(
         cold_share=cold_share,
         day=day,
         all_days=all_days,
+        split=split,
         targets=targets,
         seed=seed,
         epochs=epochs,

@@ -107,6 +107,7 @@ class TrainOptions:
     cold_share: float | None
     day: int | None
     all_days: bool
+    split: str | None
     targets: Targets
     seed: int
     epochs: float | None
@@ -141,6 +142,14 @@ class TrainOptions:
         if self.cold_share is not None and self.model not in (None, Model.hybrid):
             raise InputError(
                 f"Expected --cold-share with --model hybrid; found {self.model}. Leave one out."
+            )
+        others = {"--day": self.day is not None, "--all-days": self.all_days}
+        others |= {"--hold-out": self.hold_out is not None}
+        others |= {"--targets last-day": self.targets is Targets.last_day}
+        if self.split is not None and any(others.values()):
+            raise InputError(
+                f"Expected --split, which says what is held back, without "
+                f"{next(name for name, is_given in others.items() if is_given)}. Leave one out."
             )
         given = [name for name in ("hold_out", *_VALIDATION) if getattr(self, name) is not None]
         if given and not self.validated:

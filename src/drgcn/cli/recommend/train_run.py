@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn._format import duration
+from drgcn._format import duration, plural
 from drgcn._io import write_whole
 from drgcn.cli.options import use_device, use_folder
 from drgcn.cli.recommend.train_options import (
@@ -28,7 +28,13 @@ from drgcn.cli.recommend.train_options import (
 )
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.clicks.splits import ClickSplit, hold_out
+from drgcn.recommend.clicks.splits import (
+    FEW_TARGETS,
+    ClickSplit,
+    SplitRule,
+    hold_out,
+    split_clicks,
+)
 from drgcn.recommend.distributed.group import (
     ATTEMPTS,
     GroupExchange,
@@ -105,10 +111,24 @@ def prepare(options: TrainOptions) -> PreparedRun:
             f"written for, or leave --content-hash out."
         )
     last, seen = _held_back(data.graph, options), data.graph.num_clicks
-    if last is not None and data.graph.days is not None:
-        seen = int((data.graph.days < last).sum())
+    held = 0
+    if options.split is not None:
+        counts = split_clicks(data, SplitRule.parse(options.split)).counts
+        held, seen = counts["test"], seen - counts["test"]
+    elif last is not None and data.graph.days is not None:
+        held, seen = (
+            int(part.sum()) for part in (data.graph.days == last, data.graph.days < last)
+        )
+    if 0 < held < FEW_TARGETS and os.environ.get("RANK", "0") == "0":
+        print(
+            f"warning: only {plural(held, 'click')} held back for test, fewer than "
+            f"{FEW_TARGETS:,}: an evaluation will be uncertain. Hold back more, as by "
+            f"--split time:0.1.",
+            file=sys.stderr,
+        )
     options = options.resolved(seen, data.users is not None or data.items is not None)
-    if options.validated and options.hold_out is None and not _has_validation(data, last):
+    own = options.split is not None or _has_validation(data, last)
+    if options.validated and options.hold_out is None and not own:
         options = replace(options, hold_out=_HOLD_OUT)
     options.settings(), options.stopping(), options.model_options()  # which check their values
     use_folder(options.out)
@@ -139,6 +159,7 @@ def train_here(prepared: PreparedRun) -> None:
             "data": data.name,
             "content_hash": data.content_hash,
             "day": clicks.day,
+            "split": options.split,
             **relative_source(source, options.out),
             "targets": options.targets.value,
             **asdict(replace(settings, steps=fit.steps)),
@@ -159,6 +180,9 @@ def chosen_clicks(data: ClickData, options: TrainOptions) -> ChosenClicks:
     """Choose the clicks to learn from by ``--day``, ``--all-days`` and ``--targets``."""
     graph, targets = data.graph, options.targets
     last = _held_back(graph, options)
+    if options.split is not None:
+        found = split_clicks(data, SplitRule.parse(options.split))
+        return ChosenClicks(None, found.test.train, None)
     if last is None:
         if options.day is not None or targets is Targets.last_day:
             raise InputError(
@@ -190,7 +214,7 @@ def chosen_clicks(data: ClickData, options: TrainOptions) -> ChosenClicks:
 
 def _held_back(graph: ClickGraph, options: TrainOptions) -> int | None:
     """The first day that is not learnt from; ``None`` if all are."""
-    if graph.days is None or options.all_days:
+    if graph.days is None or options.all_days or options.split is not None:
         return None
     return graph.day_range[1] if options.day is None else options.day
 
@@ -205,6 +229,8 @@ def _has_validation(data: ClickData, last: int | None) -> bool:
 
 def _validation(data: ClickData, graph: ClickGraph, options: TrainOptions) -> ClickSplit:
     """Divide the clicks to learn from: as they came, by time, or by users."""
+    if options.split is not None:
+        return split_clicks(data, SplitRule.parse(options.split)).validation
     if options.hold_out is None:
         return hold_out(graph, day=data.parts.index("valid"))
     return hold_out(graph, options.hold_out, by_time=not data.parts)

@@ -19,7 +19,7 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.known_sets import load_clicks
-from drgcn.recommend.clicks.splits import ClickSplit
+from drgcn.recommend.clicks.splits import ClickSplit, SplitRule, split_clicks
 from drgcn.recommend.model.embedding import FoldIn, embed_all, embed_with_fold_in
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.run_folder import (
@@ -122,11 +122,18 @@ class LoadedRun:
         return cls(model, training, clicks)
 
     def split(self, day: int | None = None) -> ClickSplit:
-        """The clicks of a day that the run has not learnt from, and those before it.
+        """The clicks that the run has not learnt from, and those before them.
 
         Args:
-            day: The day to find. (default: the one that was held back)
+            day: The day to find. (default: what was held back)
         """
+        if (rule := self.training.get("split")) is not None:
+            if day is not None:
+                raise InputError(
+                    f"Expected no day for a run that held back by the split {rule}; found {day}."
+                )
+            found = split_clicks(self.data, SplitRule.parse(str(rule)))
+            return replace(found.test, name=found.name)
         held = self.training.get("day")
         if held is None:
             raise InputError(
