@@ -119,6 +119,12 @@ def prepare(options: TrainOptions) -> PreparedRun:
         held, seen = (
             int(part.sum()) for part in (data.graph.days == last, data.graph.days < last)
         )
+    options = options.resolved(seen, data.users is not None or data.items is not None)
+    own = options.split is not None or _has_validation(data, last)
+    if options.validated and options.hold_out is None and not own:
+        options = replace(options, hold_out=_HOLD_OUT)
+    options.settings(), options.stopping(), options.model_options()  # which check their values
+    use_folder(options.out)
     if 0 < held < FEW_TARGETS and os.environ.get("RANK", "0") == "0":
         print(
             f"warning: only {plural(held, 'click')} held back for test, fewer than "
@@ -126,12 +132,6 @@ def prepare(options: TrainOptions) -> PreparedRun:
             f"--split time:0.1.",
             file=sys.stderr,
         )
-    options = options.resolved(seen, data.users is not None or data.items is not None)
-    own = options.split is not None or _has_validation(data, last)
-    if options.validated and options.hold_out is None and not own:
-        options = replace(options, hold_out=_HOLD_OUT)
-    options.settings(), options.stopping(), options.model_options()  # which check their values
-    use_folder(options.out)
     return PreparedRun(replace(options, content_hash=data.content_hash), data)
 
 
