@@ -248,3 +248,11 @@ def test_a_split_that_cannot_be_leaves_nothing(folder, tmp_path, options):
     done = run(folder, "--out", tmp_path / "run", *SMALL, *options)
     assert isinstance(done.exception, InputError)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_split_brings_its_own_validation(folder, tmp_path):
+    quick = (*SMALL[2:], "--split", "random:0.2", "--epochs-max", 1, "--patience", 1)
+    succeed(folder, "--out", tmp_path / "run", *quick)
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    expected = split_clicks(data(days=4), SplitRule.parse("random:0.2"))
+    assert f"{expected.counts['valid']}" in json.dumps(record["validation"])

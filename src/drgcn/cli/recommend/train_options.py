@@ -143,9 +143,12 @@ class TrainOptions:
             raise InputError(
                 f"Expected --cold-share with --model hybrid; found {self.model}. Leave one out."
             )
-        others = {"--day": self.day is not None, "--all-days": self.all_days}
-        others |= {"--hold-out": self.hold_out is not None}
-        others |= {"--targets last-day": self.targets is Targets.last_day}
+        others = {
+            "--day": self.day is not None,
+            "--all-days": self.all_days,
+            "--hold-out": self.hold_out is not None,
+            "--targets last-day": self.targets is Targets.last_day,
+        }
         if self.split is not None and any(others.values()):
             raise InputError(
                 f"Expected --split, which says what is held back, without "

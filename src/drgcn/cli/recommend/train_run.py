@@ -182,7 +182,8 @@ def chosen_clicks(data: ClickData, options: TrainOptions) -> ChosenClicks:
     last = _held_back(graph, options)
     if options.split is not None:
         found = split_clicks(data, SplitRule.parse(options.split))
-        return ChosenClicks(None, found.test.train, None)
+        validation = found.validation if options.validated else None
+        return ChosenClicks(None, found.test.train, None, validation)
     if last is None:
         if options.day is not None or targets is Targets.last_day:
             raise InputError(
@@ -229,8 +230,6 @@ def _has_validation(data: ClickData, last: int | None) -> bool:
 
 def _validation(data: ClickData, graph: ClickGraph, options: TrainOptions) -> ClickSplit:
     """Divide the clicks to learn from: as they came, by time, or by users."""
-    if options.split is not None:
-        return split_clicks(data, SplitRule.parse(options.split)).validation
     if options.hold_out is None:
         return hold_out(graph, day=data.parts.index("valid"))
     return hold_out(graph, options.hold_out, by_time=not data.parts)
@@ -241,7 +240,7 @@ def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> 
     map them."""
     if not isinstance(exchange, GroupExchange):
         chosen = chosen_clicks(data, options)
-        if not options.validated:
+        if not options.validated or chosen.validation is not None:
             return chosen
         return replace(chosen, validation=_validation(data, chosen.graph, options))
     exchange.expect_same("clicks", data.content_hash)
@@ -256,7 +255,7 @@ def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> 
         chosen = chosen_clicks(data, options)
     else:
         chosen = ChosenClicks(last, *shared_clicks(make, options.out / name, exchange))
-    if not options.validated:
+    if not options.validated or chosen.validation is not None:
         return chosen
 
     def divide() -> tuple[ClickGraph, ClickGraph]:
