@@ -25,10 +25,10 @@ SIGNS = {"up": "surely gains", "down": "surely loses", "unsure": "makes no sure 
 CITATION = ("cora", "citeseer", "pubmed")
 
 
-def findings_list(records: Sequence[RunRecord], folder: Path, *more: str) -> str:
-    """The first lines of ``drgcn report``, and some more sentences."""
-    found = contents(records, list(paper_tables().values()), folder).findings
-    return "\n".join(f"- {line}" for line in (*found, *more))
+def findings_list(records: Sequence[RunRecord], folder: Path) -> str:
+    """The first lines of ``drgcn report``."""
+    found = contents(records, list(paper_tables().values()), folder).lines
+    return "\n".join(f"- {line}" for line in found)
 
 
 def sure_words(records: Sequence[RunRecord]) -> str:

@@ -1,4 +1,4 @@
-"""Fills docs/astar.md: parameters, columns, and what is measured at one hundredth of full size.
+"""Fills docs/recommend_astar.md: parameters, columns, and what is measured at 1 % of full size.
 
 Prints nothing if all is well. ``--check`` says by its exit code whether the page would change,
 and leaves it and the picture alone.
@@ -31,7 +31,7 @@ from drgcn.recommend.synthetic.attributes import (
 from drgcn.recommend.synthetic.clicks import TopicMap, draw_tastes
 from drgcn.reporting.tables import Table
 
-PAGE: Final = Path(__file__).parent / "astar.md"
+PAGE: Final = Path(__file__).parent / "recommend_astar.md"
 PICTURE: Final = Path(__file__).parent / "images" / "astar.png"
 FRACTION: Final = 0.01
 PARAMETERS: Final = AstarParameters()

@@ -1,4 +1,4 @@
-"""Holds our duplicates against the nodes that the paper's authors removed; fills docs/audit.md.
+"""Holds our duplicates against nodes that the authors removed; fills docs/audit-removed.md.
 
 Reads Planetoid's and the refined graphs, the texts of the nodes and LINQS' ``cora.content`` from
 the data root. Prints what it found; ``--write`` puts it between ``<!-- duplicates -->`` and
@@ -30,7 +30,7 @@ from drgcn.data.downloader import data_root
 from drgcn.data.readers import read_pickle
 from drgcn.reporting.tables import Table
 
-PAGE: Final = Path(__file__).parent / "audit.md"
+PAGE: Final = Path(__file__).parent / "audit-removed.md"
 # What the paper's appendix states: duplicated papers, papers they are, papers without a trace.
 STATED: Final = {"cora": (32, 13, 9), "citeseer": (161, 80, 55)}
 # Texts that were made out of the features would repeat them.
@@ -327,7 +327,9 @@ def main() -> None:
     if args.write:
         PAGE.write_text(new, encoding="utf-8")
     elif new != old:
-        sys.exit("docs/audit.md is not what the data say: run docs/make_duplicates.py --write")
+        sys.exit(
+            "docs/audit-removed.md is not what the data say: run docs/make_duplicates.py --write"
+        )
 
 
 if __name__ == "__main__":

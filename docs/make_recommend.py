@@ -1,6 +1,6 @@
 """Runs the commands of docs/recommend.md in order and writes what they print into the page.
 
-python docs/make_recommend.py            # about five minutes on two cores
+python docs/make_recommend.py            # a few minutes
 python docs/make_recommend.py --folder X # in folder X; outputs kept there are not made again
 
 A command that serves is started, and ended after the last block.

@@ -32,8 +32,8 @@ from drgcn.reporting.tables import Table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "docs/recommend.md")),
-    *(ROOT / name for name in ("docs/recommend_results.md", "docs/retrieval.md")),
+    *(ROOT / name for name in ("docs/findings.md", "docs/recommend.md")),
+    *(ROOT / name for name in ("docs/recommend_results.md", "docs/recommend_inside.md")),
 ]
 IMAGES = ROOT / "docs" / "images"
 RECORDS = ROOT / "results" / "recommend"
@@ -73,6 +73,7 @@ def blocks() -> dict[str, str]:
         "recommend search": search_words(),
         "serving limits": limits_table(),
         "serving load": benchmark_table("serving"),
+        "half life": benchmark_table("half_life", ("seconds",)),  # of a shared machine
     }
 
 

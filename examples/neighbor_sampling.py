@@ -1,8 +1,11 @@
-"""Mini-batches of sampled neighbours for a PyG model, without pyg-lib or torch-sparse.
+"""
+Large graphs: mini-batches of sampled neighbours
+================================================
 
-python examples/neighbor_sampling.py
+A PyG model with Dr, trained on batches of neighbours without pyg-lib or torch-sparse.
 """
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch_geometric.loader import NodeLoader
@@ -26,6 +29,7 @@ plain = GraphSAGE(data.num_features, 64, 2, data.dataset.classes, dropout=0.5)
 model = insert_reweighting(plain)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
+losses, sizes = [], []
 for epoch in range(10):
     model.train()
     for batch in loader:
@@ -34,8 +38,17 @@ for epoch in range(10):
         loss = F.cross_entropy(out, batch.y[: batch.batch_size])
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())
+        sizes.append(batch.num_nodes)
     print(f"epoch {epoch}: loss {loss.item():.3f}, {batch.num_nodes} nodes in the last batch")
 
 model.eval()
 right = model(data.x, data.edge_index).argmax(-1) == data.y
 print(f"test accuracy on the full graph: {right[data.test_mask].float().mean():.3f}")
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
+left.plot(losses)
+left.set(xlabel="step", ylabel="loss of the batch")
+right.hist(sizes, bins=15)
+right.set(xlabel="nodes in a batch", ylabel="batches", xlim=(0, data.num_nodes))
+plt.show()

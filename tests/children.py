@@ -6,13 +6,12 @@ and environment from the process it was forked from: pass the paths that it need
 
 import multiprocessing
 
+PRELOAD = [
+    "drgcn.audit.refining.refine",
+    "drgcn.recommend.clicks",
+    "drgcn.recommend.distributed.group",
+    "drgcn.recommend.model.training",
+    "drgcn.studies.reproduce.processes",
+]
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(
-    [
-        "drgcn.audit.refining.refine",
-        "drgcn.recommend.clicks",
-        "drgcn.recommend.distributed.group",
-        "drgcn.recommend.model.training",
-        "drgcn.studies.reproduce.processes",
-    ]
-)
+CHILDREN.set_forkserver_preload(PRELOAD)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import drgcn
-from drgcn.errors import how_to_install
+from drgcn.errors import InputError, MissingDataError, how_to_install
 
 SOURCE = Path(drgcn.__file__).parent
 PROJECT = SOURCE.parents[1] / "pyproject.toml"
@@ -23,8 +23,26 @@ def test_extras_are_installed_from_a_copy_and_exist():
     called = [
         n for text in texts.values() for n in re.findall(r"how_to_install\(['\"](.+?)['\"]", text)
     ]
-    assert set(called) == set(extras)
+    assert set(called) == set(extras) - {"docs"}  # which no code of the package needs
 
 
 def test_the_advice_is_a_command():
     assert how_to_install("serve").endswith("run: pip install '.[serve]'")
+
+
+@pytest.mark.parametrize("kind", [InputError, MissingDataError])
+@pytest.mark.parametrize(
+    "words",
+    ["one\ntwo", "a\r\nb", "x" * 9000, "\n" * 9000, "\x1b[31m" * 900, "\udcff\u2028\x00 two"],
+)
+def test_every_message_is_one_line_that_a_terminal_can_show(kind, words):
+    told = str(kind(words))
+    assert len(told.splitlines()) <= 1
+    assert len(told) < 1600
+    assert told.isprintable()
+    assert told.encode()
+
+
+def test_plain_words_stay_as_they_are():
+    words = "Expected a  folder; found \u00e9t\u00e9/\u6f22 in 'a  b'."
+    assert str(InputError(words)) == words

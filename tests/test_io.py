@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from drgcn._io import (
     explain_system_error,
     lock,
     replacing,
+    sweep,
     whole_folder,
     write_once,
     write_whole,
@@ -101,6 +103,33 @@ def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_is_being_writ
     assert names(tmp_path) == [".file.notes.partial", "file"]
 
 
+def test_a_second_name_that_a_kill_left_goes_though_nothing_is_written(tmp_path):
+    path = write_once(tmp_path / "file", "whole")
+    left = tmp_path / ".file.0123abcd.partial"  # of a process killed between link and unlink
+    os.link(path, left)
+    (tmp_path / ".file.notes.partial").write_text("mine")
+    with replacing(tmp_path / "other"):
+        sweep(tmp_path, tmp_path / "nowhere")
+        assert len(list(tmp_path.glob(".other.*.partial"))) == 1  # it is being written
+    assert names(tmp_path) == [".file.notes.partial", "file", "other"]
+
+
+def test_a_folder_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+
+    def fsync(handle):
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+        assert not (tmp_path / "new").exists()
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with whole_folder(tmp_path / "new") as partial:
+        (partial / "deep").mkdir()
+        (partial / "deep" / "a").write_text("a")
+        (partial / "b").write_text("b")
+    assert sorted(synced) == ["a", "b"]
+
+
 def test_a_link_is_replaced_and_not_followed(tmp_path):
     other = write_whole(tmp_path / "other", "mine")
     (tmp_path / "file").symlink_to(other)
@@ -151,7 +180,7 @@ def fill_twice(folder):
 
 
 def test_of_two_that_fill_a_folder_the_faster_one_wins(tmp_path):
-    with pytest.raises(OSError, match=r"not empty|exists"):
+    with pytest.raises(InputError, match=r"another process has made .*set meanwhile"):
         fill_twice(tmp_path / "set")
     assert names(tmp_path) == ["set"]
     assert names(tmp_path / "set") == ["second"]
@@ -239,3 +268,13 @@ def test_errors_of_the_system_are_sentences():
     )
     assert explain_system_error(OSError(errno.ENOSPC, "full")).startswith("Expected room")
     assert explain_system_error(ValueError("a bug")) is None
+
+
+def test_a_device_is_never_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(InputError, match="a device"):
+            write_whole(path, "text")
+        assert path.exists()
+        assert not path.is_file()
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "pipe"]

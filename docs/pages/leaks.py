@@ -1,6 +1,6 @@
 """Label leaks of Cora and Citeseer beside the paper's, by every definition it may have meant.
 
-``python docs/pages/leaks.py docs/audit.md`` fills the section of that page; with ``--check``
+``python docs/pages/leaks.py docs/audit-leaks.md`` fills the section of that page; with ``--check``
 nothing is written, and the exit code says whether anything would change.
 """
 
@@ -474,7 +474,7 @@ def main() -> None:
     """Fill the page, or check that it is filled."""
     paths = [word for word in sys.argv[1:] if word != "--check"]
     if len(paths) != 1:
-        raise InputError("Expected the page to fill, as in: pages/leaks.py docs/audit.md")
+        raise InputError("Expected the page to fill, as in: pages/leaks.py docs/audit-leaks.md")
     path = Path(paths[0])
     old = path.read_text(encoding="utf-8")
     new = filled(old, leak_section(data_root()))

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import glob
+import hashlib
 import os
 import re
 import secrets
@@ -33,7 +34,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The file reaches the disk before it is renamed. Whatever goes wrong, ``path`` is what it was,
     and nothing is left beside it.
+
+    Raises:
+        InputError: If ``path`` is a device or the like, of which a file would take the place.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"Expected the name of a file to write; found {path}, a device. Choose another name."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with _partial(path) as partial:
         yield partial
@@ -62,6 +70,12 @@ def write_once(path: Path, content: str | bytes) -> Path:
     return path
 
 
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @contextmanager
 def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
     """Yield a new folder to fill; it becomes ``folder`` when the block ends well.
@@ -77,7 +91,16 @@ def whole_folder(folder: str | PathLike[str]) -> Iterator[Path]:
         raise InputError(f"Expected a folder that does not exist yet; {folder} is there already.")
     with _partial_folder(folder) as partial:
         yield partial
-        os.rename(partial, folder)
+        _sync_all(partial)
+        try:
+            os.rename(partial, folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise InputError(
+                f"Expected a folder that does not exist yet; another process has made {folder} "
+                f"meanwhile. Choose another name, or use that one."
+            ) from None
 
 
 @contextmanager
@@ -95,6 +118,7 @@ def replacing_folder(folder: str | PathLike[str]) -> Iterator[Path]:
         raise InputError(f"Expected a folder at {folder}; there is none.")
     with _partial_folder(folder) as partial:
         yield partial
+        _sync_all(partial)
         _exchange(partial, folder)
 
 
@@ -106,14 +130,13 @@ def _partial_folder(folder: Path) -> Iterator[Path]:
     for left in folder.parent.glob(f"{glob.escape(prefix)}*"):
         _remove_if_orphaned(left)
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-    handle = os.open(partial, os.O_RDONLY)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, partial, ignore_errors=True)
+        handle = os.open(partial, os.O_RDONLY)
+        undo.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX)  # the system lets go of it when the process dies
         partial.chmod(0o777 & ~_umask())  # mkdtemp lets nobody else in
         yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        os.close(handle)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -237,8 +260,19 @@ def _locked_partial(path: Path) -> tuple[Path, int]:
 def remove_orphans(path: Path) -> None:
     """Remove what killed processes had begun to write for a file, or others that begin with its
     name and a dot."""
-    orphan = re.compile(rf"\.{re.escape(path.name)}\.(.+\.)?[0-9a-f]{{8}}\.partial")
-    with os.scandir(path.parent) as entries:
+    _remove_orphans(path.parent, rf"\.{re.escape(path.name)}\.(.+\.)?")
+
+
+def sweep(*folders: Path) -> None:
+    """Remove what killed processes had begun to write into folders, whatever its name."""
+    for folder in folders:
+        if folder.is_dir():
+            _remove_orphans(folder, r"\..+\.")
+
+
+def _remove_orphans(folder: Path, begin: str) -> None:
+    orphan = re.compile(rf"{begin}[0-9a-f]{{8}}\.partial")
+    with os.scandir(folder) as entries:
         left = [entry.path for entry in entries if orphan.fullmatch(entry.name)]
     for name in left:
         with suppress(OSError):
@@ -257,6 +291,12 @@ def _write(path: Path, content: str | bytes) -> None:
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _sync_all(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            _sync(path)
 
 
 def _locked_handle(path: Path) -> int | None:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_LONGEST: Final = 1500
+# What ends a line, with the blanks around it.
+_BREAK: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
 
 class DrgcnError(Exception):
-    """Base of all errors that a caller of :mod:`drgcn` may want to catch."""
+    """Base of all errors that a caller of :mod:`drgcn` may want to catch.
+
+    Files can hold words of any length and form, and messages quote them: a message is one line
+    that any terminal can show.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(str(message)))
+
+
+def one_line(words: str) -> str:
+    """Return words as one line of bounded length, without characters that control a terminal."""
+    if len(words) > _LONGEST:
+        words = f"{words[:900]} ... {words[-500:]}"
+    line = _BREAK.sub(" ", words.strip())
+    shown = line if line.isprintable() else "".join(map(_shown, line))
+    return shown if len(shown) <= _LONGEST else f"{shown[:900]} ... {shown[-500:]}"
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 class InputError(DrgcnError, ValueError):
     """Input that cannot be used: says what was expected, what came, and what to do."""
-
-    def __init__(self, message: object = "") -> None:
-        words = str(message)
-        # Files can hold words of any length, and messages quote them.
-        super().__init__(words if len(words) <= 1500 else f"{words[:900]} ... {words[-500:]}")
 
 
 class MissingDataError(DrgcnError, FileNotFoundError):

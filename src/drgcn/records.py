@@ -82,19 +82,11 @@ class Record(ABC):
             facts = json.loads(text, object_pairs_hook=_without_repetition)
             if not isinstance(facts, dict) or facts.get("format") != cls.format:
                 raise ValueError(f"it is not of format {cls.format}")
-            # Records of earlier versions have no digest.
-            if facts.pop(_DIGEST, None) not in (None, digest := identity_of([facts])):
-                raise ValueError(f"its {_DIGEST} should be {digest}: it was changed since")
+            facts = unsealed(facts)
             del facts["format"]
             return cls.from_facts(facts)
-        except json.JSONDecodeError as error:
-            reason = f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
-        except KeyError as error:
-            reason = f"it has no {error.args[0]}"
-        except RecursionError:
-            reason = "it is nested too deeply"
-        except (ValueError, TypeError, AttributeError, ArithmeticError, InputError) as error:
-            reason = str(error)
+        except (*UNSOUND, InputError) as error:
+            reason = reason_of(error, text)
         raise InputError(f"Expected {cls.kind}; {source} is none ({reason}). Remove or repair it.")
 
     @classmethod
@@ -179,6 +171,50 @@ class SeedRecord(Record):
                         return path, found  # another process was faster at the same work
             number += 1
             path = folder / f"{Path(self.file_name).stem}-{number}.json"
+
+
+#: What values of a file can raise that are not those expected.
+UNSOUND = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+
+
+def reason_of(error: Exception, text: str = "{") -> str:
+    """Return in words why a text, or what was read of it, is not sound."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no whole JSON from line {error.lineno} on" if text else "it is empty"
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts of a JSON file with a digest of all of them, for :func:`unsealed`."""
+    return {**facts, _DIGEST: identity_of([json.loads(json.dumps(facts))])}
+
+
+def unsealed(facts: Any) -> dict[str, Any]:
+    """Return the facts of a JSON file without their digest, which files of earlier versions do
+    not have; refuse those that were changed, with a ``ValueError``."""
+    expect_object(facts, "it")
+    left = {name: value for name, value in facts.items() if name != _DIGEST}
+    if facts.get(_DIGEST) not in (None, digest := identity_of([left])):
+        raise ValueError(f"its {_DIGEST} should be {digest}: it was changed since")
+    return left
+
+
+def load_sealed(path: Path) -> dict[str, Any]:
+    """Read facts that were written with a digest.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is damaged, in one line.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        return unsealed(json.loads(text, object_pairs_hook=_without_repetition))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(reason_of(error, text)) from None
 
 
 #: A number that may be NaN or infinite, as a loss after training has diverged.

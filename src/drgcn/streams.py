@@ -7,10 +7,16 @@ checkpoint, on CPU or CUDA.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 _BITS = 64
+_PIECE = 1 << 14  # hashes that stay in a core's own cache while they are made
 _GOLDEN = 0x9E3779B97F4A7C15
 _CALL = 0x2545F4914F6CDD1D
 SPREAD = 0xD1342543DE82EF95
@@ -54,6 +60,27 @@ def random_16bit(key: Tensor, count: int) -> Tensor:
     """
     counter = torch.arange((count + 3) // 4, device=key.device)
     return mix(counter + key[..., None]).view(torch.int16)[..., :count]
+
+
+def hashed_pieces(key: int, count: int) -> Iterator[tuple[int, npt.NDArray[np.int16]]]:
+    """Yield what :func:`random_16bit` draws from one key piece by piece, each with the place where
+    it starts; the next piece is written over it.
+
+    NumPy hashes in place and without signs, in a third of the time.
+    """
+    hashes = (count + 3) // 4
+    counter = np.arange(min(hashes, _PIECE), dtype=np.uint64)
+    numbers: Any = np.empty_like(counter)
+    shifted: Any = np.empty_like(counter)
+    for start in range(0, hashes, _PIECE):
+        z, spare = (array[: hashes - start] for array in (numbers, shifted))
+        np.add(counter[: len(z)], np.uint64((key + start) % (1 << _BITS)), out=z)
+        z *= np.uint64(SPREAD)
+        for bits, factor in ((30, MIX[0]), (27, MIX[1]), (31, 1)):
+            z ^= np.right_shift(z, np.uint64(bits), out=spare)
+            if factor != 1:
+                z *= np.uint64(factor)
+        yield 4 * start, z.view(np.int16)[: count - 4 * start]
 
 
 def random_uniform(key: Tensor, count: int, dtype: torch.dtype) -> Tensor:

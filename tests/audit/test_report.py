@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -114,6 +115,22 @@ def test_the_page_fetches_nothing_and_runs_nothing(wine):
         assert not re.search(r"url\((?!#)", page)
         assert "odd <name>" not in page
         assert "<b>serious" not in page
+
+
+def test_the_page_says_first_what_is_doubtful_and_folds_what_is_fine():
+    whole = small()
+    for worst, words in (
+        ("serious", "Results on this data are doubtful: thing 0."),
+        ("warning", "Something may change results: thing 1."),
+        ("note", "Nothing was found that makes results doubtful."),
+    ):
+        place = SEVERITIES.index(worst)
+        left = [one for one in whole.findings if SEVERITIES.index(one.severity) >= place]
+        page = html_report(replace(whole, findings=tuple(left)))
+        assert words in page
+        assert page.index('class="headline"') < page.index('class="facts"')
+        assert page.index("nothing to say: thing 3") < page.index("</span>thing 3</h2>")
+        assert all(re.search('aria-label="[^"]', svg) for svg in re.findall("<svg[^>]*", page))
 
 
 def test_the_page_has_pictures_and_is_the_same_every_time(wine, tmp_path):

@@ -201,6 +201,8 @@ def test_no_known_word_leaves_the_width(tmp_path: Path) -> None:
         ("a\t1\t2\n", "line 1: expected a word and the numbers"),
         ("PK\x03\x04", "line 1: expected a word and the numbers"),
         ("5 0\n", "line 1: expected a word and the numbers"),
+        ("5 " + "9" * 5000 + "\na 1 2\n", "line 2: expected 1 numbers"),
+        ("a 1 2\nb 3 1_0\n", "line 2: the vector holds something"),
         ("", "holds no word vectors"),
         ("x" * (1 << 20), "line 1 is too long"),
     ],

@@ -198,7 +198,8 @@ def test_prints_accuracies_and_writes_records(tmp_path, monkeypatch, capsys):
     words = ("baselines", "wine", "--method", "label-propagation", "--method", "ica")
     words = (*words, "--seeds", 2, "--normalize", "standard", "--out", tmp_path)
     assert drgcn(monkeypatch, *words) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    first, second, unit = capsys.readouterr().out.splitlines()
+    assert unit.startswith("test accuracy in %")
     assert first.startswith("label-propagation")
     assert first.endswith("(n=1)")
     assert second.startswith("ica")
@@ -233,8 +234,8 @@ def test_several_datasets_have_a_line_each(tmp_path, monkeypatch, capsys):
     assert [line["dataset"]["name"] for line in lines] == ["wine", "breast-cancer"]
     assert drgcn(monkeypatch, *words) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0::2] == ["wine:", "breast-cancer:"]
-    for line, printed in zip(lines, shown[1::2], strict=True):
+    assert shown[0:4:2] == ["wine:", "breast-cancer:"]
+    for line, printed in zip(lines, shown[1:4:2], strict=True):
         assert f"{line['rows'][0]['test']:.2f}" in printed
 
 

@@ -148,3 +148,19 @@ def test_an_identity_that_is_none_is_refused(call, own_data, name, message):  # 
     code, _, err = call("audit", str(own_data), "--identity", name)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize("verb", ["audit", "stability", "data info"])
+def test_values_to_predict_are_no_features(call, own_data, verb):  # noqa: F811
+    nodes = own_data / "nodes.csv"
+    head, *rows = nodes.read_text().splitlines()
+    lines = [f"{head},price", *(f"{row},{i / 7}" for i, row in enumerate(rows))]
+    nodes.write_text("\n".join(lines))
+
+    def facts(*more):
+        code, out, error = call(*verb.split(), "mine", *more, "--json")
+        assert code in (0, 1), error
+        found = json.loads(out)
+        return found.get("facts", found.get("dataset", found))
+
+    assert facts()["features"] == facts("--target", "price")["features"] + 1

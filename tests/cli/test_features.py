@@ -66,12 +66,13 @@ def test_encoder_features_are_written(
         return np.float32([[len(text), batch_size] for text in texts])
 
     monkeypatch.setattr("drgcn.audit.texts.encode_texts", encode)
+    monkeypatch.setattr("drgcn.cli.options._LINE_EVERY", 0)
     words = ("--encoder", "bert", "--batch-size", "3", "--device", "cpu", "--out", "f.npy")
     code, out, err = call("corar", *words)
     assert code == 0, err
     assert np.load(tmp_path / "f.npy").tolist() == [[16, 3], [6, 3], [7, 3], [5, 3]]
     assert "4 x 2, 0 without text" in out
-    assert "sentences" in err
+    assert "4 of 4 sentences" in err
 
 
 @pytest.mark.parametrize(

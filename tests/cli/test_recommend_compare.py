@@ -126,3 +126,17 @@ def test_runs_of_a_comparison_can_be_evaluated_and_exported(folder, tmp_path):
     done("export", left, "--out", tmp_path / "export", "--index", "none")
     succeed(folder, *words, "--no-runs", "--lr", 0.02)
     assert len(list((out / "runs").iterdir())) == 1
+
+
+def test_a_half_life_belongs_to_a_run(folder, tmp_path):
+    words = (*SMALL, "--gates", "none", "--seeds", 1, "--n", 5, "--days", 1, "--no-runs")
+    succeed(folder, *words, "--out", tmp_path / "none")
+    said = succeed(folder, *words, "--out", tmp_path / "two", "--half-life", 2)
+    assert "half-life of clicks 2 days" in said
+    succeed(folder, *words, "--out", tmp_path / "auto", "--half-life", "auto")
+    plain, two, auto = (read_records(tmp_path / name)[0] for name in ("none", "two", "auto"))
+    assert "half_life" not in plain.settings.to_dict()
+    assert (two.settings.half_life, two.settings.to_dict()["half_life"]) == (2.0, 2.0)
+    assert auto.settings.half_life in (None, 3.0, 10.0, 30.0, 100.0)
+    assert plain.identity != two.identity
+    assert [one["loss"] for one in plain.history] != [one["loss"] for one in two.history]

@@ -2,10 +2,12 @@
 
 import json
 import math
+import sys
 
 import pytest
 import torch
 
+from drgcn import cli
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 
@@ -157,3 +159,13 @@ def test_clicks_before_day_zero_are_said(tmp_path):
     said = done(*words, "2024-06-01", "--out", tmp_path / "late")
     assert "warning: there are clicks before day 0, the first on day -1" in said
     assert "warning" not in done(*words, "2024-05-31", "--out", tmp_path / "set")
+
+
+@pytest.mark.parametrize("wrong", [("--draw", "1e400"), ("--logq", "nothing/at/all")])
+def test_a_training_that_is_refused_leaves_no_folder(shop, tmp_path, monkeypatch, wrong):
+    monkeypatch.setattr(sys, "argv", ["drgcn", "recommend", "train", str(shop / "clicks")])
+    sys.argv += [*map(str, SMALL), "--out", str(tmp_path / "new" / "run"), *wrong]
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import drgcn.cli
 from drgcn.cli import app
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import SplitRule, split_clicks
@@ -256,3 +257,39 @@ def test_a_split_brings_its_own_validation(folder, tmp_path):
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     expected = split_clicks(data(days=4), SplitRule.parse("random:0.2"))
     assert f"{expected.counts['valid']}" in json.dumps(record["validation"])
+
+
+@pytest.mark.parametrize(
+    ("clicks", "attributes", "model", "gate"),
+    [
+        (100_000, True, "hybrid", "none"),
+        (100_000, False, "lightgcn", "none"),
+        (20_000_000, True, "hybrid", "none"),
+        (20_000_001, True, "sage", "dr"),
+        (20_000_001, False, "sage", "dr"),
+    ],
+)
+def test_defaults_suit_the_kind_of_data(clicks, attributes, model, gate):
+    from dataclasses import fields
+
+    from drgcn.cli.recommend.train_options import Targets, TrainOptions
+
+    values = dict.fromkeys(field.name for field in fields(TrainOptions))
+    options = TrainOptions(**values | {"targets": Targets.same}).resolved(clicks, attributes)
+    assert (options.model.value, options.gate.value) == (model, gate)
+    assert options.cold_share == (0.3 if model == "hybrid" else None)
+
+
+def test_what_a_kill_left_of_a_finished_run_goes_when_it_is_asked_for_again(
+    tmp_path, monkeypatch, capsys
+):
+    names = ("checkpoint.safetensors", "choice.safetensors", ".record.json.0123abcd.partial")
+    for name in (*names, "settings.json", "notes.txt"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / ".clicks-0-same").mkdir()
+    monkeypatch.setattr("sys.argv", ["drgcn", "recommend", "train", "x", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as ending:
+        drgcn.cli.main()
+    assert ending.value.code == 2
+    assert "holds one already" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "settings.json"]

@@ -34,7 +34,7 @@ def test_the_report_has_learnt_k_and_stuck_gates(call, tmp_path):  # noqa: F811
     code, out, _ = call("report", "runs", "--html", "page.html")
     assert code == 0
     size, *parts, path = out.strip().split("\n\n")
-    assert size == "2 trained networks: 1 experiment with 1 model on 1 dataset."
+    assert size == "Trained: 2 networks in 1 experiment with 1 model on 1 dataset."
     gates, records = (part.splitlines() for part in (parts[1], parts[4]))
     assert parts[0] == "### Learnt K and stuck gates"
     assert "| stuck per layer |" in gates[0]
@@ -61,9 +61,10 @@ def test_one_table_alone_has_its_cells_and_their_controls(call):  # noqa: F811
     code, out, _ = call("report", str(RESULTS), "--table", "full")
     assert code == 0
     assert "### Table 12" in out
-    assert "Of 16 results that the paper prints" in out
+    assert "of 16 printed numbers" in out
     assert "| Dr-ASGCN (a) | Citeseer | 79.1 ± 0.4 |" in out
-    assert "Dr against the plain model (paired t-test, Holm over 8 comparisons)" in out
+    assert "In 8 settings trained alike with and without it, Dr is" in out
+    assert re.search(r"the plain model: .*\(paired t-test, Holm over 8 comparisons\)", out)
 
 
 @pytest.mark.parametrize(("table", "words"), [("ppi", "found none"), ("pppi", "'pppi'")])

@@ -47,7 +47,11 @@ class InThisProcess:
     """A backend without processes of its own, which take seconds to start."""
 
     workers: int
-    threads_each: int | None
+    threads: int | None
+
+    @property
+    def threads_each(self):
+        return self.threads or 1
 
     def __call__(self, jobs, out, *, data_root, device, watch):
         for job in jobs:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import drgcn.cli
 from drgcn.cli import tune
 from drgcn.errors import DrgcnError
+from drgcn.records import load_sealed
 
 SMALL = ("--trials", "3", "--seeds", "2", "--fresh-seeds", "2", "--epochs", "5")
 
@@ -43,7 +44,8 @@ def program(*words, folder):
     )
 
 
-def test_plain_and_gate_are_tuned_on_the_same_budget(call, tmp_path):
+def test_plain_and_gate_are_tuned_on_the_same_budget(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("drgcn.cli.options._LINE_EVERY", 0)
     code, out, error = call("wine", "--compare", *SMALL, "--json")
     report = json.loads(out)
     assert code == 0
@@ -51,7 +53,7 @@ def test_plain_and_gate_are_tuned_on_the_same_budget(call, tmp_path):
     assert len({one["epochs"] for one in report["searches"]}) == 1
     assert report["fresh"]["seeds"] == [2, 3]
     (path,) = (tmp_path / "tuning").glob("*/tuning.json")
-    assert json.loads(path.read_text()) == report
+    assert load_sealed(path) == report
     assert "6 of 6 runs" in error
     assert "left" in error
     assert "test" not in error

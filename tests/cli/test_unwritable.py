@@ -129,7 +129,9 @@ def test_a_disk_that_fills_up_is_one_sentence(verb, refusal, tmp_path):
         more = ("--restarts", "0") if verb == "train-ranks" else ()
         lines = refusal(verb, tmp_path / "new", *more)
     assert lines[-1] == FULL
-    assert [line for line in lines[:-1] if not line.startswith(("sage none", "warning: "))] == []
+    # On a slow machine a line of progress comes before it.
+    shown = ("comparing ", "training ", "warning: ")
+    assert [line for line in lines[:-1] if not line.startswith(shown)] == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

@@ -160,3 +160,11 @@ def test_records_saved_before_there_were_several_labels_are_read() -> None:
     again = object.__new__(DatasetInfo)
     vars(again).update(values)
     assert again == old
+
+
+def test_edges_listed_in_both_directions_are_counted():
+    pairs = np.array([[0, 1, 1, 2, 2, 2, 0], [1, 0, 2, 1, 1, 2, 3]])
+    clean = undirected(pairs, 4)
+    assert clean.edge_index.shape[1] == 2 * 3
+    assert (clean.both_ways, clean.duplicates, clean.self_loops) == (2, 1, 1)
+    assert undirected(pairs[:, :0], 4).both_ways == 0

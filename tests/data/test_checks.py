@@ -17,7 +17,15 @@ def test_published_numbers_stay() -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [np.array([[1, 1], [0, 1]]), np.array([0.5, 1]), np.array([-2, 0]), np.zeros((1, 1, 1))],
+    [
+        np.array([[1, 1], [0, 1]]),
+        np.array([0.5, 1]),
+        np.array([-2, 0]),
+        np.zeros((1, 1, 1)),
+        np.array([None, "x"], dtype=object),
+        np.array([np.inf, 1]),
+        np.array(["0", "1"]),
+    ],
 )
 def test_published_labels_of_another_form_are_refused(labels: np.ndarray) -> None:
     with pytest.raises(InputError, match="one class number or one one-hot row"):
@@ -110,3 +118,9 @@ def test_stored_matrices_are_several_labels_only_if_that_is_sure() -> None:
     assert from_stored(np.array([[3], [4]]), 2, "f")[0].tolist() == [0, 1]
     with pytest.raises(InputError, match="one class number"):
         from_stored(np.eye(2), 2, "f")
+
+
+def test_words_that_only_python_reads_as_numbers_are_sorted_as_words() -> None:
+    assert from_texts(["2", "1_0"])[1] == ("1_0", "2")
+    assert from_texts(["10", "\u0663"])[1] == ("10", "\u0663")
+    assert from_texts(["10", "9"])[1] == ("9", "10")

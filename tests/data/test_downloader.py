@@ -3,12 +3,14 @@ from __future__ import annotations
 import builtins
 import hashlib
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,3 +248,42 @@ def test_files_without_a_known_digest_are_read_with_a_word(tmp_path: Path, name:
         pytest.raises(InputError, match="damaged"),
     ):
         load(name, tmp_path, offline=True)
+
+
+def _nested() -> OSError:
+    """As requests and urllib3 tell that a name was not found: three errors, each in the next."""
+    inner = socket.gaierror(-3, "Temporary failure in name resolution")
+    middle = RuntimeError("HTTPSConnectionPool(host='x', port=443): Max retries exceeded " * 5)
+    middle.__cause__ = inner
+    outer = OSError(middle)
+    outer.__context__ = middle
+    return outer
+
+
+class _RefusedError(OSError):
+    response = SimpleNamespace(status_code=404)
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (_nested(), "its name was not found, so there may be no network"),
+        (_RefusedError("long words"), "the server answered 404"),
+        (TimeoutError("read timed out"), "it did not answer in time"),
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+    ],
+)
+def test_a_failed_download_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: OSError, words: str
+) -> None:
+    def retrieve(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pooch.retrieve", retrieve)
+    with pytest.raises(MissingDataError) as raised:
+        download("toy", tmp_path, base_url="http://h")
+    said = str(raised.value)
+    assert f": {words}. Try again later" in said
+    assert "HTTPSConnectionPool" not in said
+    assert len(said) < 400

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.usefixtures("invented")
 GRAPHS = tissues()
 SAGE = ["ppi/ppi-G.json", "ppi/ppi-id_map.json", "ppi/ppi-class_map.json", "ppi/ppi-feats.npy"]
 
-_require_published_nodes = ppi._require_published_nodes
+_require_published_graphs = ppi._require_published_graphs
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppi, "_require_published_nodes", lambda *_: None)
+    monkeypatch.setattr(ppi, "_require_published_graphs", lambda *_: None)
 
 
 @pytest.fixture
@@ -215,6 +215,8 @@ RAW_MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
     ("labels.npy", lambda y: y[0, 0], "do not belong together"),
     ("graph_id.npy", _drop_last, "the number of its graph"),
     ("graph_id.npy", lambda g: g + 0.5, "the number of its graph"),
+    ("graph_id.npy", lambda g: np.where(g == g[0], np.inf, g), "the number of its graph"),
+    ("graph_id.npy", lambda g: g.astype(np.float64) * 1e300, "the number of its graph"),
     ("graph_id.npy", lambda g: np.roll(g, 1), "edges stay inside a graph"),
     ("graph.json", lambda c: [], "must hold a JSON object"),
     ("graph.json", lambda c: {}, "under 'nodes'"),
@@ -431,6 +433,28 @@ def test_real_rebuilt_graphs_have_their_counts(real: Callable[..., Any]) -> None
 
 
 def test_other_graphs_in_its_form_are_not_ppi(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppi, "_require_published_nodes", _require_published_nodes)
+    monkeypatch.setattr(ppi, "_require_published_graphs", _require_published_graphs)
     with pytest.raises(InputError, match="44,906 train nodes"):
         load("ppi", raw.parent, offline=True)
+
+
+@pytest.mark.data
+def test_the_published_graphs_are_known_by_their_degrees(real: Callable[..., Any]) -> None:
+    """The rebuilt set has the published graphs; without the edges of a node they are others."""
+    data = real("ppi-rebuilt")
+    ends, pieces, start = data.graph[data.edge_index[0]], {}, 0
+    for part, count in ppi._GRAPHS.items():
+        for number in range(start, start + count):
+            first = int((data.graph < number).sum())
+            nodes = int((data.graph == number).sum())
+            pairs = data.edge_index[:, ends == number].numpy() - first
+            piece = ppi.Piece(np.zeros((nodes, 50)), np.zeros((nodes, 121)), pairs)
+            pieces.setdefault(part, []).append(piece)
+        start += count
+    _require_published_graphs(Path("here"), pieces)
+    last = pieces["test"][-1]
+    pieces["test"][-1] = replace(
+        last, pairs=last.pairs[:, (last.pairs != last.pairs[0, 0]).all(axis=0)]
+    )
+    with pytest.raises(InputError, match="edges of PPI's test graphs"):
+        _require_published_graphs(Path("here"), pieces)

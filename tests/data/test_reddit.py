@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 
 from drgcn.data import describe, download, load, verify
-from drgcn.data.reddit import CLASS_SIZES, PUBLISHED, Sizes
+from drgcn.data.reddit import CLASS_SIZES, PUBLISHED, Sizes, with_counts
 from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
 pytestmark = pytest.mark.usefixtures("invented")
@@ -216,6 +216,16 @@ def test_low_scores_have_finite_logarithms(tmp_path: Path) -> None:
     assert data.x[:, 1].exp().numpy() == pytest.approx(x[:, 1] - lowest + 1, rel=1e-5)
 
 
+def test_the_lowest_scores_there_are_have_finite_logarithms() -> None:
+    x = np.ones((4, 2), dtype=np.float32)
+    x[:, 1] = [np.finfo(np.float32).min, 0, 1, 100]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, _ = with_counts(x, "log", "a file")
+    assert np.isfinite(found).all()
+    assert found[0, 1] == 0
+
+
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
@@ -371,6 +381,12 @@ FASTGCN_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("reddit_adj.npz", {"row": lambda r: r + 40}, "names node"),
     ("reddit_adj.npz", {"shape": np.array([40, 41])}, "must be 40 x 40"),
     ("reddit_adj.npz", {"shape": np.array(40)}, "must be 40 x 40"),
+    # No entry is left, and those that were are words.
+    (
+        "reddit_adj.npz",
+        {"row": lambda r: r.astype("U4"), "data": np.zeros_like},
+        "has 0 entries",
+    ),
 ]
 
 
@@ -416,12 +432,17 @@ def test_published_labels_and_parts_are_those_expected(
     ends = np.arange(PUBLISHED.nodes - 1)
     chain = sparse.coo_matrix((np.ones(len(ends)), (ends, ends + 1)), (PUBLISHED.nodes,) * 2)
     sparse.save_npz(folder / "reddit_adj.npz", chain)
-    sizes = Sizes(PUBLISHED.nodes, len(ends), 2, PUBLISHED.classes, PUBLISHED.val, PUBLISHED.test)
+    sizes = replace(PUBLISHED, edges=len(ends), features=2)
     monkeypatch.setattr("drgcn.data.reddit.PUBLISHED", sizes)
     data = _load(tmp_path)
     assert data.dataset.train == 152_410
     assert data.dataset.unlabelled == PUBLISHED.nodes - sum(CLASS_SIZES) == 1522
     assert data.y[data.y >= 0].bincount().tolist() == list(CLASS_SIZES)
+    stored["y_test"][:2] = stored["y_test"][:2][::-1]
+    assert len(set(stored["y_test"][:2].tolist())) == 2
+    np.savez(folder / "reddit.npz", feats=np.zeros((PUBLISHED.nodes, 2)), **stored)
+    with pytest.raises(InputError, match="labels and parts of"):
+        _load(tmp_path)
 
 
 @pytest.mark.data

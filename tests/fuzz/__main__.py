@@ -34,16 +34,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("minutes", type=float, nargs="?", default=1.0)
     parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--only", nargs="+", metavar="TARGET", help="targets (default: all)")
     parser.add_argument("--record", type=Path, help="file to write the counts to")
     parser.add_argument("--again", nargs=2, metavar=("TARGET", "SEED"))
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.again:
         return again(asked.again[0], int(asked.again[1]))
     if asked.worker:
-        work(Path(asked.worker[0]), int(asked.worker[1]))
+        work(Path(asked.worker[0]), int(asked.worker[1]), asked.worker[2:])
         return 0
-    return run(asked.minutes * 60, asked.seed, asked.record)
+    return run(asked.minutes * 60, asked.seed, asked.record, asked.only or [])
 
 
 def again(name: str, seed: int) -> int:
@@ -58,19 +59,20 @@ def again(name: str, seed: int) -> int:
     return int(found.defect)
 
 
-def work(log: Path, seed: int) -> None:
-    """Run every target on every second seed for ever, with a line before and after each input."""
+def work(log: Path, seed: int, only: list[str]) -> None:
+    """Run targets on every second seed for ever, with a line before and after each input."""
     import torch
 
     from .generators import small_world
     from .targets import TARGETS
 
+    targets = {name: TARGETS[name] for name in only or TARGETS}
     torch.set_num_threads(1)
     _limit_memory()
     # A command that is run in this process may write to it.
     with log.open("a", encoding="utf-8") as file, small_world():
         while True:
-            for name, target in TARGETS.items():
+            for name, target in targets.items():
                 print(f"{name}\t{seed}", end="\t", file=file, flush=True)
                 with tempfile.TemporaryDirectory() as folder:
                     found = target.outcome(Path(folder), random.Random(f"{name} {seed}"))
@@ -84,11 +86,11 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
-def run(seconds: float, seed: int, record: Path | None) -> int:
+def run(seconds: float, seed: int, record: Path | None, only: list[str]) -> int:
     """Run workers for some seconds, print what they found, and write it down."""
     with tempfile.TemporaryDirectory(prefix="drgcn-fuzz-") as folder:
         logs = [Path(folder) / f"{number}.log" for number in range(_WORKERS)]
-        workers = {log: _start(log, seed + number) for number, log in enumerate(logs)}
+        workers = {log: _start(log, seed + number, only) for number, log in enumerate(logs)}
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:
@@ -100,7 +102,7 @@ def run(seconds: float, seed: int, record: Path | None) -> int:
                         _note(log, "hang")
                     if (code := worker.poll()) is not None:
                         _note(log, "signal" if code < 0 else "traceback")
-                        workers[log] = _start(log, _last_seed(log, seed) + _WORKERS)
+                        workers[log] = _start(log, _last_seed(log, seed) + _WORKERS, only)
         finally:
             for worker in workers.values():
                 worker.kill()
@@ -109,10 +111,20 @@ def run(seconds: float, seed: int, record: Path | None) -> int:
     return report(lines, seconds, seed, record)
 
 
-def _start(log: Path, seed: int) -> subprocess.Popen[bytes]:
+def _start(log: Path, seed: int, only: list[str]) -> subprocess.Popen[bytes]:
     log.touch()
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--worker", str(log), str(seed)],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.fuzz",
+            "--worker",
+            str(log),
+            str(seed),
+            *only,
+        ],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
     )

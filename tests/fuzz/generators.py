@@ -49,7 +49,7 @@ def small_world() -> Iterator[None]:
     """Let small files pass for published sets, and let files take little memory."""
     with (
         mock.patch("drgcn.data.downloader._require_published"),
-        mock.patch("drgcn.data.ppi._require_published_nodes"),
+        mock.patch("drgcn.data.ppi._require_published_graphs"),
         mock.patch("drgcn.data.reddit.PUBLISHED", SIZES),
         mock.patch("drgcn.data.readers.MEMORY_BUDGET", 1 << 30),
     ):

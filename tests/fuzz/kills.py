@@ -1,9 +1,11 @@
-"""``python -m tests.fuzz.kills KILLS``: kill verbs at random instants, go on, and compare.
+"""``python -m tests.fuzz.kills KILLS``: kill verbs, go on, and compare.
 
 Every verb is run once to its end. Then, again and again into a new folder, it is killed once or a
 few times, and run to its end: results must be the same to the bit, whole files that a kill left
-must stay as they are, and nothing else may be left. Processes are forked from one that has
-imported the library, so that a kill hits the work and not the imports.
+must stay as they are, and nothing else may be left. One kill in three is at a random instant; the
+others are before or after a step on a file, for these take little of the time.
+Processes are forked from one that has imported the library, so that a kill hits the work and not
+the imports.
 """
 
 from __future__ import annotations
@@ -15,19 +17,23 @@ import functools
 import hashlib
 import importlib
 import json
+import mmap
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..children import CHILDREN
+from ..children import CHILDREN, PRELOAD
+from .steps import steps_seen
 
 _PATIENCE = 400.0  # seconds for a run to its end, on a machine that is busy
 _FACTS = ("seconds", "started", "sha256", "environment", "positives_per_second")
@@ -41,11 +47,13 @@ class Verb:
         run: Runs it to its end in a folder that has its input.
         prepare: Writes the input.
         result: Facts of the output that must be the same each time.
+        codes: Exit codes that it may have where a step fails.
     """
 
     run: Callable[[Path], None]
     prepare: Callable[[Path], None]
     result: Callable[[Path], Any]
+    codes: tuple[int, ...] = (0, 2)
 
 
 def main() -> int:
@@ -54,15 +62,19 @@ def main() -> int:
     parser.add_argument("kills", type=int, nargs="?", default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path, help="file to write the counts to")
+    parser.add_argument("--workers", type=int, default=1, help="verbs run at once")
     parser.add_argument("--only", choices=sorted(VERBS), help="one verb")
     asked = parser.parse_args()
     verbs = {asked.only: VERBS[asked.only]} if asked.only else VERBS
-    counts: dict[str, Counter[str]] = {}
+    CHILDREN.set_forkserver_preload([*PRELOAD, *_IMPORTED])
     begun = time.monotonic()
-    for place, (name, verb) in enumerate(verbs.items()):
-        wanted = asked.kills * (place + 1) // len(verbs) - asked.kills * place // len(verbs)
-        counts[name] = kill(name, verb, wanted, random.Random(f"{name} {asked.seed}"))
-        print(f"{name:18}", dict(counts[name]), flush=True)
+    parts = list(_parts(list(verbs), asked.kills))
+    with ThreadPoolExecutor(asked.workers) as pool:
+        found = pool.map(lambda part: kill(*part, f"{part} {asked.seed}"), parts)
+        counts = {name: Counter[str]() for name in verbs}
+        for (name, *_), one in zip(parts, found, strict=True):
+            counts[name].update(one)
+            print(f"{name:18}", dict(counts[name]), flush=True)
     everything = sum(counts.values(), Counter[str]())
     print(f"{'all':18}", dict(everything), f"{time.monotonic() - begun:.0f} s")
     if asked.record is not None:
@@ -73,6 +85,14 @@ def main() -> int:
     return int(any(everything[kind] for kind in _DEFECTS))
 
 
+# Else every process would import them again.
+_IMPORTED = [
+    *("tests.fuzz.kills", "tests.studies.reproduce.small_plan", "drgcn.cli.comparing"),
+    *("drgcn.cli.recommend.train_run", "drgcn.recommend.serving.exporting", "drgcn.audit"),
+    *("drgcn.recommend.clicks.ingest", "drgcn.studies.run", "duckdb", "pyarrow.parquet"),
+]
+_TOGETHER = 60  # kills for which a verb is run to its end once
+FINISHED = 3  # exit code where a verb has refused to do again what is done
 _COUNTS = ("kills", "before the end", "resumes")
 _DEFECTS = ("failed", "other result", "changed", "left behind", "stuck")
 
@@ -96,9 +116,17 @@ def _facts(
     }
 
 
-def kill(name: str, verb: Verb, kills: int, draw: random.Random) -> Counter[str]:
-    """Kill a verb so many times, and count what came of it."""
-    counts: Counter[str] = Counter()
+def _parts(verbs: list[str], kills: int) -> Iterator[tuple[str, int, int]]:
+    """Yield verbs with the first and the last of the kills to do together."""
+    for place, name in enumerate(verbs):
+        wanted = kills * (place + 1) // len(verbs) - kills * place // len(verbs)
+        for first in range(0, wanted, _TOGETHER):
+            yield name, first, min(first + _TOGETHER, wanted)
+
+
+def kill(name: str, first: int, last: int, seed: str) -> Counter[str]:
+    """Kill a verb from the first time to the last, and count what came of it."""
+    verb, draw, counts = VERBS[name], random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="drgcn-kills-", ignore_cleanup_errors=True) as place:
         source = Path(place) / "source"
         source.mkdir()
@@ -111,34 +139,57 @@ def kill(name: str, verb: Verb, kills: int, draw: random.Random) -> Counter[str]
             told = (Path(place) / "told.txt").read_text()[-2000:]
             raise RuntimeError(f"{name} does not run to its end: {told}")
         seconds = time.monotonic() - begun
-        expected, files = verb.result(whole), _names(whole)
-        while counts["kills"] < kills:
-            folder = _copy(source, Path(place) / f"killed-{counts['kills']}")
-            for _ in range(min(draw.choice([1, 1, 2, 4]), kills - counts["kills"])):
+        steps = int((Path(place) / "steps.txt").read_text())
+        expected, files = verb.result(whole), names(whole)
+        now = first
+        while now < last:
+            folder = _copy(source, Path(place) / f"killed-{now}")
+            instants = []
+            for _ in range(min(draw.choice([1, 1, 2, 4]), last - now)):
+                if now % 3:
+                    step, late = _step(now - now // 3 - 1, steps)
+                    instants.append(f"step {step} of {steps}")
+                    code = _run(name, folder, step=step, late=late)
+                else:
+                    instants.append("any")
+                    code = _run(name, folder, seconds=draw.uniform(0, 1.05 * seconds))
+                now += 1
                 counts["kills"] += 1
-                code = _run(name, folder, kill_after=draw.uniform(0, 1.05 * seconds))
-                counts["before the end"] += code != 0
+                counts["before the end"] += code not in (0, FINISHED)
+                if code in (0, FINISHED):
+                    break
             before = _whole_files(folder)
             counts["resumes"] += 1
             code = _run(name, folder)
             found = Counter(
                 {
                     "stuck": code is None,
-                    "failed": code not in (None, 0),
+                    "failed": code not in (None, 0, FINISHED),
                     "changed": any(
                         _whole_files(folder).get(path) != digest for path, digest in before.items()
                     ),
                 }
             )
-            if code == 0:
+            if code in (0, FINISHED):
                 found["other result"] = verb.result(folder) != expected
-                found["left behind"] = bool(_names(folder) - files)
+                found["left behind"] = names(folder) != files
             for kind, number in found.items():
                 if number:
-                    print(f"{name}: {kind} after kill {counts['kills']}", flush=True)
-                    print(sorted(_names(folder) - files), flush=True)
+                    told = (Path(place) / "told.txt").read_text()[-500:]
+                    print(f"{name}: {kind} after kill {now - 1}, {instants}, {told}", flush=True)
+                    print(sorted(names(folder) ^ files), flush=True)
             counts.update(found)
+            shutil.rmtree(folder)
     return counts
+
+
+def _step(number: int, steps: int) -> tuple[int, bool]:
+    """Return a step to be killed at, and whether after it: from the last ones backwards, where
+    the results are written, and in turn with them evenly all over."""
+    place, late = number // 2, number // 2 % 2 == 1
+    if number % 2:
+        return (steps - 1 - place // 2) % steps, late
+    return int(place * 0.618034 * steps) % steps, late
 
 
 def _copy(source: Path, folder: Path) -> Path:
@@ -146,32 +197,65 @@ def _copy(source: Path, folder: Path) -> Path:
     return folder
 
 
-def _run(name: str, folder: Path, kill_after: float | None = None) -> int | None:
-    """Run a verb in a process of its own; return its exit code, or ``None`` if it did not end."""
-    process = CHILDREN.Process(target=_child, args=(name, folder))
+def _run(
+    name: str,
+    folder: Path,
+    *,
+    seconds: float | None = None,
+    step: int | None = None,
+    late: bool = False,
+) -> int | None:
+    """Run a verb in a process of its own, and kill it after some seconds, or before (or if it is
+    late after) a step; return its exit code, or ``None`` if it did not end."""
+    process = CHILDREN.Process(target=_child, args=(name, folder, step, late))
     process.start()
-    process.join(_PATIENCE if kill_after is None else kill_after)
+    process.join(_PATIENCE if seconds is None else seconds)
     if process.exitcode is None:
         process.kill()
         process.join()
-        return None if kill_after is None else process.exitcode
+        return None if seconds is None else process.exitcode
     return process.exitcode
 
 
-def _child(name: str, folder: Path) -> None:
+def _child(name: str, folder: Path, step: int | None, late: bool) -> None:
     import torch
 
     torch.set_num_threads(1)
     os.chdir(folder)
+    os.setsid()
+    done = mmap.mmap(-1, 8)  # which workers of a verb share
+
+    def count(kind: str, _: str) -> None:
+        if kind != "read":
+            number = int.from_bytes(done[:], "little")
+            done[:] = (number + 1).to_bytes(8, "little")
+            if number == step:
+                os.killpg(0, signal.SIGKILL)
+
+    def nothing(kind: str, path: str) -> None: ...
+
     told = (folder.parent / "told.txt").open("a")
-    with told, contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-        VERBS[name].run(folder)
+    looks = (nothing, count) if late else (count, nothing)
+    with (
+        told,
+        contextlib.redirect_stdout(told),
+        contextlib.redirect_stderr(told),
+        steps_seen(folder, *looks),
+    ):
+        try:
+            VERBS[name].run(folder)
+        except SystemExit as ending:
+            if ending.code:
+                raise
+    if step is None:
+        whole = int.from_bytes(done[:], "little")
+        (folder.parent / "steps.txt").write_text(str(whole))
 
 
-def _names(folder: Path) -> set[str]:
+def names(folder: Path) -> set[str]:
     """Files of a folder, hidden ones too; those of suites are numbered."""
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    return {path for path in found if not path.startswith("out/.suites")}
+    return {path for path in found if not path.startswith("out/suites/")}
 
 
 def _whole_files(folder: Path) -> dict[str, str]:
@@ -209,8 +293,8 @@ def _unless_there(words: tuple[str, ...], out: str) -> Callable[[Path], None]:
 
 def _train(folder: Path) -> None:
     runs = importlib.import_module("drgcn.studies.run")
-    runs.run.__kwdefaults__["checkpoint_every"] = 0.1
-    words = ("wine", "--seeds", "8", "--epochs", "60", "--hidden", "8", "--out", "out")
+    runs.run.__kwdefaults__["checkpoint_every"] = 0.0
+    words = ("wine", "--seeds", "8", "--epochs", "20", "--hidden", "8", "--out", "out")
     _command("train", *words)(folder)
 
 
@@ -218,16 +302,16 @@ def _reproduce(folder: Path) -> None:
     from ..studies.reproduce import small_plan
 
     runs = importlib.import_module("drgcn.studies.run")
-    runs.run.__kwdefaults__["checkpoint_every"] = 0.1
+    runs.run.__kwdefaults__["checkpoint_every"] = 0.0
     (folder / "out").mkdir(exist_ok=True)
     # Forked, as the verb itself is here: fresh interpreters would import for most of the time.
     small_plan.ProcessRunner = functools.partial(  # type: ignore[misc]
         small_plan.ProcessRunner, start="fork"
     )
-    small_plan.main(folder / "out", 2, epochs=12)
+    small_plan.main(folder / "out", 2, epochs=6)
 
 
-def _records(folder: Path) -> Any:
+def records(folder: Path) -> Any:
     from ..studies.reproduce.small_plan import without_times
 
     found = without_times(folder / "out")
@@ -247,20 +331,57 @@ def _shop(folder: Path) -> None:
         shutil.copytree(shop() / name, folder / name)
 
 
-def _table(folder: Path) -> None:
+def recommend_train(folder: Path, steps: int = 40) -> None:
+    done = (folder / "out" / "settings.json").exists()
+    try:
+        _command("recommend", "train", *_TRAINING, "--steps", str(steps))(folder)
+    except SystemExit as ending:
+        if done and ending.code == 2:
+            sys.exit(FINISHED)  # a run that is there is not trained again
+        raise
+
+
+def _tables(folder: Path) -> None:
     from ..recommend.clicks.tables import random_events, write_parquet
 
-    write_parquet(folder / "clicks.parquet", ("user", "item", "time"), random_events(0, 20_000))
+    for number, name in enumerate(("first", "second")):
+        events = random_events(number, 5_000)
+        write_parquet(folder / f"{name}.parquet", ("user", "item", "time"), events)
 
 
-def _contents(folder: Path) -> dict[str, Any]:
+def _ingest(folder: Path) -> None:
+    if not (folder / "out").exists():
+        _no_exit(_command("recommend", "ingest", "first.parquet", "--out", "out"), folder)
+    _command("recommend", "ingest", "second.parquet", "--append", "--out", "out")(folder)
+
+
+def _no_exit(run: Callable[[Path], None], folder: Path) -> None:
+    try:
+        run(folder)
+    except SystemExit as ending:
+        if ending.code:
+            raise
+
+
+def _clicks(folder: Path) -> Any:
+    """The clicks; clicks that are appended again change nothing but the list of what was added."""
+    from drgcn.recommend.clicks import ClickData
+
+    return ClickData.load(folder / "out").content_hash
+
+
+def contents(folder: Path) -> dict[str, Any]:
     """Digests of all files of the output; of JSON, the facts that are no times."""
     found: dict[str, Any] = {}
     for path in sorted((folder / "out").rglob("*")):
         if path.is_file() and "checkpoint" not in path.name:
             name = path.relative_to(folder).as_posix()
-            found[name] = _plain(json.loads(path.read_text())) if path.suffix == ".json" else ""
-            found[name] = found[name] or _hash(path)
+            if path.suffix == ".json":
+                found[name] = _plain(json.loads(path.read_text()))
+            elif path.suffix == ".toml":  # which names the folder of the clicks
+                found[name] = path.read_text().replace(str(folder), "")
+            else:
+                found[name] = _hash(path)
     return found
 
 
@@ -271,24 +392,20 @@ def _plain(value: Any) -> Any:
 
 
 _TRAINING = (
-    *("clicks", "--out", "out", "--steps", "40", "--batch-size", "64", "--channels", "8"),
+    *("clicks", "--out", "out", "--batch-size", "64", "--channels", "8"),
     *("--fan-outs", "3,2", "--negatives", "8", "--checkpoint-every", "0", "--device", "cpu"),
 )
 VERBS: dict[str, Verb] = {
-    "train": Verb(_train, lambda folder: None, _records),
-    "reproduce": Verb(_reproduce, lambda folder: None, _records),
-    "refine": Verb(_unless_there(("refine", "own", "--out", "out"), "out"), _own_graph, _contents),
-    "recommend train": Verb(_command("recommend", "train", *_TRAINING), _shop, _contents),
+    "train": Verb(_train, lambda folder: None, records),
+    "reproduce": Verb(_reproduce, lambda folder: None, records),
+    "refine": Verb(_unless_there(("refine", "own", "--out", "out"), "out"), _own_graph, contents),
+    "recommend train": Verb(recommend_train, _shop, contents, codes=(0, 2, FINISHED)),
     "recommend export": Verb(
         _unless_there(("recommend", "export", "run", "--n", "5", "--out", "out"), "out"),
         _shop,
-        _contents,
+        contents,
     ),
-    "recommend ingest": Verb(
-        _unless_there(("recommend", "ingest", "clicks.parquet", "--out", "out"), "out"),
-        _table,
-        _contents,
-    ),
+    "recommend ingest": Verb(_ingest, _tables, _clicks),
 }
 
 

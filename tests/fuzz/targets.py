@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import clicks, generators, verbs
+from . import clicks, files, generators, verbs
 from .generators import Target
 
-TARGETS: Final[dict[str, Target]] = generators.TARGETS | clicks.TARGETS | verbs.TARGETS
+TARGETS: Final[dict[str, Target]] = {
+    **generators.TARGETS,
+    **files.TARGETS,
+    **clicks.TARGETS,
+    **verbs.TARGETS,
+}

@@ -51,6 +51,10 @@ _SOUND: Final[dict[str, list[str]]] = {
     "recommend compare": ["nothing", "--out", "out"],
     "recommend generate": ["--fraction", "0.00001", "--out", "out"],
     "recommend serve": ["nothing"],
+    "data list": [],
+    "data download": ["cora", "--offline", "--data-root", "own"],
+    "data features": ["--text", "own/texts.jsonl", "--words", "own/words.txt", "--out", "x.npy"],
+    "doctor": [],
 }
 _ODD: Final = [
     *("", " ", "a", "-1", "0", "1", "2", "nan", "inf", "1_000", "\u0663", "9" * 30, "1e400"),
@@ -81,6 +85,10 @@ def _write_command(folder: Path, draw: random.Random) -> None:
     words = list(_SOUND[verb])
     if "own" in words:
         write_csv(place / "own", small())
+    if "own/texts.jsonl" in words:
+        (place / "own").mkdir(exist_ok=True)
+        (place / "own" / "texts.jsonl").write_text('{"index": 0, "text": "a tree"}\n')
+        (place / "own" / "words.txt").write_text("tree 1 2\n")
     if any(word.startswith("shop") for word in words):
         (place / "shop").symlink_to(shop())
     if "results" in words:

@@ -110,9 +110,16 @@ def test_attention_gradients_equal_finite_differences():
         torch.randn(2, NODES, generator=generator, dtype=torch.float64).requires_grad_()
         for _ in range(2)
     )
-    assert torch.autograd.gradcheck(
-        lambda t, s: attention_coefficients(t, s, pattern), (target, source)
-    )
+
+    def once(t: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        return attention_coefficients(t, s, pattern)
+
+    assert torch.autograd.gradcheck(once, (target, source))
+    assert torch.autograd.gradgradcheck(once, (target, source))
+    pairs = [
+        torch.stack([value, value.flip(1)]).detach().requires_grad_() for value in (target, source)
+    ]
+    assert torch.autograd.gradgradcheck(torch.vmap(once), tuple(pairs), fast_mode=True)
 
 
 def test_attention_under_vmap_equals_a_loop():

@@ -66,6 +66,11 @@ def test_largest_values_are_those_of_a_sort_over_all_nodes(graph, k):
 def test_gradients_of_largest_values_equal_numerical_ones(graph, k):
     x = torch.randn(NODES, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: graph.select(v, k), x)
+    # Squares, because the second gradients of the values themselves are zero.
+    assert torch.autograd.gradgradcheck(lambda v: graph.select(v, k) ** 2, x)
+    lanes = torch.randn(2, NODES, 3, dtype=torch.float64, requires_grad=True)
+    squares = torch.vmap(lambda v: graph.select(v, k) ** 2)
+    assert torch.autograd.gradgradcheck(squares, lanes, fast_mode=True)
 
 
 @pytest.mark.parametrize("nodes", [NODES, 150])

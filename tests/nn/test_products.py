@@ -173,8 +173,10 @@ def draw(*shape, seed=0):
     return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
 
 
-def test_tall_product_is_the_plain_one():
-    x, weight = draw(9, 4), draw(4, 3, seed=1)
+@pytest.mark.parametrize("columns", [1, 3, 16])
+def test_tall_product_is_the_plain_one(columns):
+    x, weight = draw(9, 4), draw(4, columns, seed=1)
+    assert tall_product(x, weight).is_contiguous()
     torch.testing.assert_close(tall_product(x, weight), x @ weight)
 
 

@@ -92,12 +92,14 @@ def test_a_page_shows_cells_as_they_are_and_pictures_before_the_last():
     table = Table(("a", "b"), [("<i>", "2"), ("x" * 30, "4")], left=1, title='"t"')
     lines = table.html().splitlines()
     assert lines[0].endswith('aria-label="&quot;t&quot;"><table>')
-    assert lines[1] == '<tr><th class="word">a</th><th>b</th></tr>'
-    assert lines[2] == '<tr><td class="word">&lt;i&gt;</td><td>2</td></tr>'
-    assert '<td class="long">xxx' in lines[3]
+    heads = '<th class="word" scope="col">a</th><th scope="col">b</th>'
+    assert lines[1] == f"<thead><tr>{heads}</tr></thead>"
+    assert lines[3] == '<tr><th class="word" scope="row">&lt;i&gt;</th><td>2</td></tr>'
+    assert '<th class="long" scope="row">xxx' in lines[4]
     drawn = Table(("a", "b"), [("1", "2")], left=1, kinds=["above"], pictures=["<svg/>"]).html()
-    assert '<th class="word">a</th><th></th><th class="word">b</th>' in drawn
-    assert '<tr class="above"><td class="word">1</td><td><svg/></td><td class="word">2' in drawn
+    assert '<th scope="col">drawn</th><th class="word" scope="col">b</th>' in drawn
+    assert '<th class="word" scope="row">1</th><td><svg/></td><td class="word">2' in drawn
+    assert "<th" not in Table((), [("1", "2")], left=0).html()
 
 
 def printed(table):

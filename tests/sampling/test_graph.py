@@ -1,5 +1,7 @@
+import json
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -121,3 +123,23 @@ def test_trimmed_graphs_are_saved_and_mapped_back(tmp_path):
     assert all(map(torch.equal, (again.rowptr, again.col), (graph.rowptr, graph.col)))
     assert torch.equal(again.row_sum, graph.row_sum)
     assert again.most_entries(4) == graph.most_entries(4)
+
+
+@pytest.mark.parametrize("name", ["rowptr", "col", "value"])
+def test_a_saved_graph_that_was_changed_within_its_ranges_is_refused(tmp_path, name):
+    edges = torch.tensor([[0, 1, 1, 3], [1, 0, 2, 2]])
+    CSRGraph.from_edge_index(edges, 4, torch.tensor([1.0, 2.0, 3.0, 4.0])).save(tmp_path)
+    path = tmp_path / f"{name}.npy"
+    array = np.load(path)
+    changed = {"rowptr": [0, 1, 1, 4, 4], "col": [1, 0, 1, 2], "value": [1.0, 2.0, 3.0, 5.0]}
+    np.save(path, np.array(changed[name], array.dtype))
+    with pytest.raises(InputError, match="an array is not what was written"):
+        CSRGraph.open(tmp_path)
+    facts = json.loads((tmp_path / "graph.json").read_text())
+    (tmp_path / "graph.json").write_text(json.dumps(facts | {"num_cols": 5}))
+    with pytest.raises(InputError, match="was changed since"):
+        CSRGraph.open(tmp_path)
+    # Folders of earlier versions have no digest.
+    earlier = {"num_cols": 4, "arrays": facts["arrays"]}
+    (tmp_path / "graph.json").write_text(json.dumps(earlier))
+    assert CSRGraph.open(tmp_path).num_entries == 4

@@ -85,9 +85,10 @@ def useless(nodes=200):
     """Four of five nodes are of one class, and nothing tells which."""
     draw = torch.Generator().manual_seed(0)
     part = torch.rand(nodes, generator=draw).argsort().argsort()
+    ring = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
     return Data(
         x=torch.ones(nodes, 3),
-        edge_index=torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)]),
+        edge_index=torch.cat([ring, ring.flip(0)], dim=1),
         y=(part % 5 == 0).long(),
         train_mask=part < 100,
         val_mask=(part >= 100) & (part < 150),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -141,19 +142,37 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     assert files == list(outcome.paths)
 
 
-def test_a_checkpoint_left_by_a_kill_after_the_record_goes_and_a_later_one_stays(
-    tiny, tmp_path, monkeypatch
+@pytest.mark.parametrize("seconds", [-1e6, 1e6])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_checkpoint_left_by_a_kill_after_the_record_goes_whatever_the_clock_says(
+    tiny, tmp_path, monkeypatch, seconds, several
 ):
+    """And those of another process, which trains other seeds, stay."""
+    rates = [replace(experiment(), lr=lr) for lr in ((0.01, 0.02) if several else (0.01,))]
+
+    def train(seeds):
+        if several:
+            return run_grid(rates, tiny, seeds, tmp_path)
+        return [run(rates[0], tiny, seeds, tmp_path)]
+
     with monkeypatch.context() as killed:
         killed.setattr("drgcn.studies.run.clear_checkpoint", lambda *_: None)
-        (record,) = run(experiment(), tiny, [0], tmp_path).paths
-    (left,) = tmp_path.glob(".checkpoints/*")
-    os.utime(left, (0, record.stat().st_mtime + 10))
-    run(experiment(), tiny, [0], tmp_path)  # nothing to do
-    assert left.exists()
-    os.utime(left, (0, record.stat().st_mtime - 10))
-    run(experiment(), tiny, [0], tmp_path)
-    assert not left.exists()
+        train([0])
+    left = set(tmp_path.glob(".checkpoints/*"))
+    with monkeypatch.context() as killed:
+        killed.setattr("drgcn.studies.run._Records.add", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train([7])
+    other = set(tmp_path.glob(".checkpoints/*")) - left
+    assert len(left) == len(other) == len(rates)
+    for path in (*left, *other):
+        os.utime(path, (0, time.time() + seconds))
+    train([0])  # nothing to do but that
+    assert set(tmp_path.glob(".checkpoints/*")) == other
+    train([1])
+    assert set(tmp_path.glob(".checkpoints/*")) == other
+    train([7])
+    assert list(tmp_path.glob(".checkpoints/*")) == []
 
 
 def test_of_two_processes_at_the_same_work_the_slower_one_takes_the_record_of_the_other(
@@ -183,7 +202,7 @@ def test_of_two_processes_at_the_same_work_the_slower_one_takes_the_record_of_th
     assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == list(found.paths)
 
 
-def interrupt(_):
+def interrupt(*_):
     raise KeyboardInterrupt
 
 

@@ -1,5 +1,6 @@
 """``fit`` as users of PyG open it: their masks, labels, models, optimisers and mistakes."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -24,6 +25,7 @@ from torch_geometric.nn import Sequential as PyGSequential
 from torch_geometric.utils import dropout_edge
 
 from drgcn import fit
+from drgcn import nn as own
 from drgcn.data import unite
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.streams import stream_key
@@ -621,6 +623,34 @@ def test_results_are_saved_and_loaded(graph, tmp_path):
         load_fit(tmp_path / "nowhere", gcn)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", 3),
+        ("seeds", [True, False, True]),
+        ("val_accuracy", ["a", "b", "c"]),
+        ("best_epoch", None),
+        ("settings", [[], [], []]),
+        ("metric", None),
+        ("seconds", "1"),
+        ("kind", "words"),
+        ("higher_is_better", 2),
+        ("shb256", "0"),
+    ],
+)
+def test_a_saved_result_without_its_digest_has_to_be_of_the_right_form(
+    graph, tmp_path, name, value
+):
+    folder = fit(gcn, graph, [0, 1, 2], epochs=1).save(tmp_path / "fit")
+    facts = json.loads((folder / "result.json").read_text())
+    del facts["sha256"]
+    (folder / "result.json").write_text(json.dumps(facts))
+    assert load_fit(folder, gcn).seeds == (0, 1, 2)  # as the first versions wrote it
+    (folder / "result.json").write_text(json.dumps(facts | {name: value}))
+    with pytest.raises(InputError, match=rf"found '{name}'"):
+        load_fit(folder, gcn)
+
+
 # Mistakes of strangers
 
 
@@ -635,6 +665,40 @@ def test_masks_may_be_arrays_or_lists(graph, form, numbers):
     expected = fit(gcn, graph, [0], epochs=2)
     assert torch.equal(found.curves["val_loss"][0], expected.curves["val_loss"][0])
     assert found.test_accuracy == expected.test_accuracy
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda e: e.t(), r"\[2, edges\]; found torch.int64 of shape .* Turn it"),
+        (lambda e: e.t().contiguous(), "Turn it"),
+        (lambda e: e.float(), "found torch.float32"),
+        (lambda e: e[0], r"\[2, edges\]"),
+        (lambda e: e.tolist(), "found list"),
+        (lambda e: e + NODES, "found node"),
+        (lambda e: e - 1, "found node -1"),
+        (lambda e: None, "found none"),
+    ],
+)
+@pytest.mark.parametrize("make", [gcn, lambda: own.GCN(FEATURES, 8, CLASSES)])
+def test_edges_of_another_form_are_refused(graph, make, change, words):
+    data = Data(x=graph.x, y=graph.y, edge_index=change(graph.edge_index))
+    for part in ("train", "val", "test"):
+        data[f"{part}_mask"] = graph[f"{part}_mask"]
+    with pytest.raises(InputError, match=words):
+        fit(make, data, [0], epochs=1)
+
+
+def test_whole_numbers_as_features_are_told(graph):
+    with pytest.raises(InputError, match=r"found torch.int64.*data\.x\.float\(\)"):
+        fit(gcn, changed(graph, x=graph.x.long()), [0], epochs=1)
+
+
+def test_edges_that_go_one_way_are_told(graph):
+    source, target = graph.edge_index
+    one_way = changed(graph, edge_index=graph.edge_index[:, source < target])
+    with pytest.warns(DrgcnWarning, match="goes one way alone"):
+        fit(gcn, one_way, [0], epochs=1)
 
 
 def test_a_mask_of_words_is_refused(graph):

@@ -232,6 +232,17 @@ def test_progress_is_told(tiny, monkeypatch):
     assert {(p.epochs_in_all, p.seeds_at_once, p.seeds) for p in seen} == {(10, 4, 8)}
 
 
+def test_the_last_words_of_progress_are_of_the_last_epoch(tiny, monkeypatch):
+    monkeypatch.setattr("drgcn.training.trainer._REPORT_EVERY", math.inf)
+    seen = []
+    fit(gcn(tiny), tiny, range(8), epochs=5, progress=seen.append)
+    assert [p.epochs_done for p in seen] == [5, 10]
+    seen.clear()
+    found = fit(gcn(tiny), tiny, [0], epochs=50, rule=Patience(patience=1), progress=seen.append)
+    assert len(seen) == 1
+    assert seen[0].epochs_done >= found.epochs_run[0]
+
+
 def test_a_pass_that_never_had_a_finite_loss_says_so(tiny):
     with pytest.raises(DrgcnError, match="diverged"):
         fit(gcn(tiny), tiny, [0], epochs=3, rule=Patience(), lr=1e30)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 import torch
@@ -52,6 +53,31 @@ def test_a_network_of_a_grid_is_the_network_alone_to_the_bit(tiny, make):
     for lr, decay in ((0.01, 1e-3), (0.05, 0.0)):
         alone = fit(make(tiny), tiny, [5, 0], epochs=4, lr=lr, weight_decay=decay)
         same(found.where(lr=lr, weight_decay=decay), alone)
+
+
+@pytest.mark.parametrize(
+    ("rates", "decays", "seeds"),
+    [
+        ((0.003, 0.1), (0.0, 1e-2), 4),
+        pytest.param(
+            (0.003, 0.01, 0.03, 0.1), (0.0, 1e-4, 1e-3, 1e-2), 20, marks=pytest.mark.slow
+        ),  # 320 networks
+    ],
+)
+def test_networks_in_one_call_have_the_numbers_and_winner_of_separate_runs(
+    tiny, rates, decays, seeds
+):
+    grid = {"lr": rates, "weight_decay": decays}
+    found = fit(ours(tiny), tiny, range(seeds), epochs=3, grid=grid)
+    assert len(found.seeds) == len(rates) * len(decays) * seeds
+    means = {}
+    for lr, decay in product(rates, decays):
+        setting = {"lr": lr, "weight_decay": decay}
+        alone = fit(ours(tiny), tiny, range(seeds), epochs=3, **setting)
+        same(found.where(**setting), alone)
+        means[lr, decay] = sum(alone.val_accuracy) / seeds
+    winner = found.best_setting().settings[0]
+    assert means[winner["lr"], winner["weight_decay"]] == max(means.values())
 
 
 def test_dropout_of_a_grid_takes_the_place_of_the_models(tiny):
@@ -403,6 +429,13 @@ def test_passes_of_a_grid_have_checkpoints_of_their_own(tiny, tmp_path):
         ({}, "at least one"),
         ([], "at least one"),
         ({"lr": 0.1}, "list of values for lr"),
+        ({"lr": []}, "list of values for lr, at least one"),
+        ("lr", "grid to be lists of values by name"),
+        (5, "grid to be lists of values by name"),
+        ([{"lr": 0.1}, 5], "found 5 in the list"),
+        ([{"lr": 0.1}, {"layers": 3}], r"names of settings in the grid \(lr.*found 'layers'"),
+        ({1: [2]}, "names of settings in the grid"),
+        ({"dropout": ["x"]}, "dropout to be a finite number"),
         ({"lr": "0.1"}, "list of values for lr"),
         ({"lr": [0.1, 0.1]}, "different settings"),
         ({"lr": [math.nan]}, "lr to be a finite number"),
@@ -412,8 +445,11 @@ def test_passes_of_a_grid_have_checkpoints_of_their_own(tiny, tmp_path):
     ],
 )
 def test_grids_that_cannot_be_are_refused(tiny, grid, words):
+    def make(hidden=8):
+        return GCN(24, hidden, 4, dropout=0.5)
+
     with pytest.raises(InputError, match=words):
-        fit(ours(tiny), tiny, [0], epochs=1, grid=grid)
+        fit(make, tiny, [0], epochs=1, grid=grid)
 
 
 def test_rates_for_a_model_that_drops_nothing_are_refused(tiny):

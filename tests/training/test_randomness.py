@@ -4,7 +4,14 @@ import torch
 import torch.nn.functional as F
 from scipy import stats
 
-from drgcn.training.randomness import SeededRandomness
+from drgcn.streams import random_16bit, stream_key
+from drgcn.training.randomness import (
+    LEVELS,
+    SeededRandomness,
+    _factors_at,
+    dropout_factors,
+    levels_of,
+)
 
 
 def dropped(p: float, key: int = 1, size: int = 1 << 16) -> torch.Tensor:
@@ -18,6 +25,27 @@ def test_the_share_dropped_is_the_rate_and_the_mean_is_kept():
         share = float((out == 0).float().mean())
         assert abs(share - p) < 4 * (p * (1 - p) / out.numel()) ** 0.5
         assert abs(float(out.mean()) - 1) < 0.05
+
+
+def test_everything_is_dropped_at_rate_one():
+    assert torch.equal(dropped(1.0), torch.zeros(1 << 16))
+    keys = torch.tensor([1, 2])
+    factors = _factors_at(keys, levels_of([1.0, 0.0]), 1000, torch.float32)
+    assert torch.equal(factors, torch.tensor([[0.0], [1.0]]).expand(2, 1000))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_factors_hashed_in_pieces_are_those_of_the_formula(dtype):
+    keys = torch.tensor([[stream_key(3, "dropout"), -1, 2**63 - 5]])
+    count = (1 << 17) + 3  # some pieces, the last of which is short
+    rate = torch.tensor([[0.5, 0.25, 0.9]])
+    level = (rate * LEVELS).round().long()
+    keep = random_16bit(keys, count).long() >= (level - LEVELS // 2)[..., None]
+    scale = (LEVELS / (LEVELS - level).double()).to(dtype)[..., None]
+    assert torch.equal(_factors_at(keys, level, count, dtype), keep.to(dtype) * scale)
+    assert torch.equal(
+        dropout_factors(keys[0, 0], count, 0.5, dtype), keep[0, 0].to(dtype) * scale[0, 0]
+    )
 
 
 def test_survivors_are_scaled_by_the_keep_rate():

@@ -280,7 +280,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _is_header(line: bytes) -> bool:
     fields = line.split(b" ")
-    return len(fields) == 2 and all(field.isdigit() for field in fields)
+    return len(fields) == 2 and all(field.isdigit() and len(field) < 19 for field in fields)
 
 
 def _width(line: bytes, where: str) -> int:
@@ -318,7 +318,7 @@ def _vector(numbers: bytes, where: str) -> Floats:
     try:
         with np.errstate(over="ignore"):
             vector = np.array([float(field) for field in numbers.split(b" ")]).astype(np.float32)
-        if np.isfinite(vector).all():
+        if np.isfinite(vector).all() and b"_" not in numbers:
             return vector
     except ValueError:
         pass
@@ -330,7 +330,7 @@ def _is_number(field: bytes) -> bool:
         float(field)
     except ValueError:
         return False
-    return True
+    return b"_" not in field  # 1_0 is a number to Python alone
 
 
 def encode_texts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import signal
 import sys
@@ -10,9 +11,15 @@ import threading
 import warnings
 from typing import Annotated, Any, Final
 
-# An interruption of the imports below would end in a traceback.
+
+def _end_at_once(*_: Any) -> None:
+    """End when interrupted during the imports below, which would end in a traceback."""
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
 _QUIET = threading.current_thread() is threading.main_thread()
-_BEFORE = signal.signal(signal.SIGINT, signal.SIG_DFL) if _QUIET else None
+_BEFORE = signal.signal(signal.SIGINT, _end_at_once) if _QUIET else None
 
 import typer
 
@@ -32,19 +39,48 @@ from drgcn.cli import (
     train,
     tune,
 )
-from drgcn.errors import DrgcnError, DrgcnWarning
+from drgcn.cli.options import removing_empty
+from drgcn.errors import DrgcnError, DrgcnWarning, one_line
+
+
+class _Verbs(typer.core.TyperGroup):
+    """The verbs; an interruption that none of them tells of is told here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(130) from None
+
 
 app = typer.Typer(
+    cls=_Verbs,
     help="Dimensional reweighting for graph neural networks.",
-    no_args_is_help=True,
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+_FIRST_STEPS = """\
+drgcn %s: dimensional reweighting for graph neural networks. First steps:
+
+  drgcn demo                       GCN with and without Dr on two graphs
+  drgcn data info FOLDER           look at your own nodes.csv and edges.csv
+  drgcn stability FOLDER           how far your features spread
+  drgcn train FOLDER --compare     is Dr worth having on your data?
+  drgcn audit FOLDER               duplicates and leaks in a dataset
+  drgcn reproduce main --dry-run   a table of the paper, and what it costs
+  drgcn recommend train gowalla --out run     recommendation from clicks
+
+All verbs: drgcn --help. Their options: drgcn VERB --help.
+Completion by Tab: drgcn --install-completion
+"""
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True)
     ] = False,
@@ -52,6 +88,8 @@ def _options(
     if version:
         print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(_FIRST_STEPS % __version__, end="")
 
 
 app.command("train")(train.train)
@@ -88,11 +126,13 @@ def main() -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         command = typer.main.get_command(app)
-        _read_numbers_strictly(command)
-        sys.exit(command(standalone_mode=False) or 0)
+        _read_strictly(command)
+        with removing_empty():
+            sys.exit(command(standalone_mode=False) or 0)
     except typer.Abort:
         sys.exit(1)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         sys.exit(130)
     except _UsageError as error:
         words = error.format_message().rstrip(".")
@@ -115,23 +155,28 @@ _UsageError: Final[Any] = typer.BadParameter.__base__
 
 
 def _refuse(words: str) -> None:
-    line = " ".join(words.split())
-    print(f"error: {line if len(line) <= 1500 else f'{line[:1000]} ...'}", file=sys.stderr)
+    print(f"error: {one_line(words)}", file=sys.stderr)
     sys.exit(2)
 
 
-def _read_numbers_strictly(command: Any) -> None:
-    """Let options of a command and those below it refuse odd ways to write numbers."""
+def _read_strictly(command: Any) -> None:
+    """Let options of a command and those below it refuse odd ways to write numbers, and names that
+    no library could open."""
     for parameter in command.params:
         parameter.process_value = _strict(parameter)
     for inner in getattr(command, "commands", {}).values():
-        _read_numbers_strictly(inner)
+        _read_strictly(inner)
 
 
 def _strict(parameter: Any) -> Any:
     process = parameter.process_value
 
     def processed(ctx: Any, value: Any) -> Any:
+        for word in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(word, str) and ("\0" in word or not _is_utf8(word)):
+                raise typer.BadParameter(
+                    f"{word!r} is no text in UTF-8.", ctx=ctx, param=parameter
+                )
         found = process(ctx, value)
         if type(found) not in (int, float) or not isinstance(value, str):
             return found
@@ -145,9 +190,17 @@ def _strict(parameter: Any) -> Any:
     return processed
 
 
+def _is_utf8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # Python keeps other bytes of the command line as surrogates
+        return False
+    return True
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     if issubclass(category, DrgcnWarning):
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {one_line(str(message))}", file=sys.stderr)
 
 
 if _QUIET:

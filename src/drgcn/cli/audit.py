@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json as jsonlib
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,8 +20,11 @@ from drgcn.cli.options import (
     FeatureFile,
     Json,
     Offline,
+    ProgressLine,
+    Quiet,
     Split,
     Threads,
+    expect_new_folder,
     use_threads,
     whole_numbers,
 )
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from drgcn.audit.duplicates.features import Evidence as KindOfEvidence
     from drgcn.audit.refining.refine import Refined
-    from drgcn.audit.report import Progress
 
 TextFile = Annotated[
     Path | None,
@@ -68,6 +68,14 @@ def audit(
             show_default="the dataset's own, if it has one",
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or array of your own data with numbers to predict: it is no feature, and "
+            "what needs classes is left out.",
+            show_default="none",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="Write the findings as Markdown here.")
@@ -78,6 +86,7 @@ def audit(
     data_root: DataRoot = None,
     offline: Offline = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Look for duplicates, label leaks, and faults of graph, features and split.
 
@@ -94,15 +103,16 @@ def audit(
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise InputError(f"Expected {name} to be a file in a folder that exists; got {path}.")
     use_threads(threads)
-    stored = StoredDataset(dataset, split, features, data_root, offline, identity)
-    with progress_bar() as progress:
+    stored = StoredDataset(dataset, split, features, data_root, offline, identity, target)
+    with ProgressLine("audit", quiet) as line:
+        line.show("loading")
         data = stored.load()
         report = run_audit(
             data,
             None if text is None else read_texts(text, skip_kind or []),
             feature_names=None if words is None else read_feature_names(words),
             printed=printed_results(data) if "identity" in data else None,
-            progress=progress,
+            progress=lambda step, done, of: line.show(step, done / of),
         )
     if html is not None:
         write_page(report, html)
@@ -131,6 +141,7 @@ class StoredDataset:
     data_root: Path | None
     offline: bool
     identity: str | None = None
+    target: str | None = None
 
     def load(self) -> Data:
         """Load the dataset, sparse and not normalised; own data needs no labels."""
@@ -139,6 +150,8 @@ class StoredDataset:
         options: dict[str, Any] = {}
         if self.features is not None:
             options["features"] = str(self.features)
+        if self.target is not None:
+            options["target"] = self.target
         listed = None if self.identity is None else Path(self.identity)
         column = self.identity if listed is None or not listed.is_file() else None
         if self.name.lower().replace("_", "-") not in names() and Path(self.name).exists():
@@ -162,7 +175,21 @@ class StoredDataset:
         )
         if listed is not None and column is None:
             data.identity = _read_identity(listed, data.num_nodes)
-        return data
+        return data if self.target is None else _without_labels(data)
+
+
+def _without_labels(data: Data) -> Data:
+    """Return a graph of measured values as one without labels: findings are about classes."""
+    import torch
+
+    nodes = int(data.num_nodes or 0)
+    data.y = torch.full((nodes,), -1)
+    for part in ("train", "val", "test"):
+        data[f"{part}_mask"] = torch.zeros(nodes, dtype=torch.bool)
+    none: dict[str, Any] = dict.fromkeys(("classes", "train", "val", "test"), 0)
+    none |= {"class_names": (), "split": "none", "split_seed": None, "unlabelled": nodes}
+    data.dataset = replace(data.dataset, **none)
+    return data
 
 
 def _read_identity(path: Path, nodes: int) -> Tensor:
@@ -207,22 +234,6 @@ def read_texts(path: Path, skip_kinds: list[str]) -> list[str]:
                 if entry.get("kind") in skip_kinds:
                     texts[entry["index"]] = ""
     return texts
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress | None]:
-    """Show the current step on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("loading", total=None)
-        yield lambda step, done, total: bar.update(
-            task, description=step, completed=done, total=total
-        )
 
 
 class Evidence(StrEnum):
@@ -284,6 +295,7 @@ def refine(
     data_root: DataRoot = None,
     offline: Offline = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Merge duplicate nodes, take out nodes and features, and write the result.
 
@@ -296,8 +308,7 @@ def refine(
     from drgcn.audit.refining.refine import refine_until_stable, write_refined
     from drgcn.data.features import read_matrix
 
-    if out.exists():
-        raise InputError(f"Expected --out to be a new folder; {out} is there already.")
+    expect_new_folder(out)
     use_threads(threads)
     data = StoredDataset(dataset, split, features, data_root, offline).load()
     texts = None if text is None else read_texts(text, skip_kind or [])
@@ -310,18 +321,21 @@ def refine(
         gone = _empty_nodes(data, texts) | gone
     if new_features is not None and not new_features.is_file():
         raise InputError(f"Expected --new-features to be a file; {new_features} is none.")
-    refined = refine_until_stable(
-        data,
-        texts,
-        evidence=[_KINDS[kind] for kind in chosen],
-        drop=gone,
-        feature_rule=rule.value,
-        remove_features=columns,
-        new_features=None if new_features is None else read_matrix(new_features),
-        progress=lambda number, groups: print(
-            f"round {number + 1}: {groups:,} groups of duplicates", file=sys.stderr
-        ),
-    )
+    with ProgressLine("looking for duplicates", quiet) as line:
+        # How many rounds there will be, and so the time left, nobody knows.
+        line.show()
+        refined = refine_until_stable(
+            data,
+            texts,
+            evidence=[_KINDS[kind] for kind in chosen],
+            drop=gone,
+            feature_rule=rule.value,
+            remove_features=columns,
+            new_features=None if new_features is None else read_matrix(new_features),
+            progress=lambda number, groups: line.say(
+                f"round {number + 1}: {groups:,} groups of duplicates"
+            ),
+        )
     write_refined(refined, out)
     if json:
         print(jsonlib.dumps(refined.to_dict()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,8 @@ from drgcn.cli.options import (
     Json,
     Normalize,
     Offline,
+    ProgressLine,
+    Quiet,
     Split,
     Threads,
     expect_folder,
@@ -52,6 +53,7 @@ def baselines(
     offline: Offline = False,
     out: Annotated[Path, typer.Option(help="Folder for the records.")] = Path("runs/baselines"),
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the methods that the paper quotes without running them, and print their accuracies.
 
@@ -72,30 +74,33 @@ def baselines(
     folder = expect_folder(out)
     for dataset in datasets[1:]:  # a wrong name is told before the work on the others
         load(dataset, data_root, split=split, normalize=normalize, offline=offline)
-    for dataset in datasets:
-        if len(datasets) > 1 and not json:
-            print(f"{dataset}:", flush=True)
-        rows = []
-        for baseline in chosen:
-            scaled = normalize or baseline.scaling
-            data = load(dataset, data_root, split=split, normalize=scaled, offline=offline)
-            facts = data.dataset.to_dict()
-            rows.append(_row(baseline, data.to(place), range(seeds), folder, quiet=json))
-        if json:
-            print(jsonlib.dumps({"dataset": facts, "rows": rows}))
+    with ProgressLine("baselines", quiet, resumes=True) as line:
+        for dataset in datasets:
+            if len(datasets) > 1 and not json:
+                print(f"{dataset}:", flush=True)
+            rows = []
+            for baseline in chosen:
+                scaled = normalize or baseline.scaling
+                data = load(dataset, data_root, split=split, normalize=scaled, offline=offline)
+                facts = data.dataset.to_dict()
+                rows.append(_row(baseline, data.to(place), range(seeds), folder, line, json))
+            if json:
+                print(jsonlib.dumps({"dataset": facts, "rows": rows}))
+    if not json:
+        print("test accuracy in %, ± standard deviation over n seeds")
 
 
 def _row(
-    baseline: Baseline, data: Data, seeds: range, folder: Path, *, quiet: bool
+    baseline: Baseline, data: Data, seeds: range, folder: Path, line: ProgressLine, json: bool
 ) -> dict[str, Any]:
-    """Run one baseline on one dataset, say so, and return what came of it."""
+    """Run one baseline on one dataset, print its accuracy but with JSON, and return it."""
     from drgcn.baselines.run import accuracies, run_baseline
 
     def show(done: int, of: int) -> None:
-        print(f"{baseline.name}: seed {done + 1} of {of}", file=sys.stderr)
+        line.show(f"seed {done + 1} of {of}", done / of, baseline.name)
 
     test, val = accuracies(run_baseline(baseline, data, seeds, folder, progress=show))
-    if not quiet:
+    if not json:
         print(f"{baseline.name:<18} {test.words(2)} (n={test.seeds})", flush=True)
     return {
         "method": baseline.name,

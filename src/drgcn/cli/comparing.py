@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from torch_geometric.data import Data
 
+from drgcn.cli.options import ProgressLine
 from drgcn.data.catalog import remark_of
 from drgcn.errors import InputError, UndefinedStability
 from drgcn.gates import Measurement, measured_gates
@@ -39,52 +31,57 @@ _TWO_BUILDS = (
     "or the machine changed. Give another --out to train all of them again."
 )
 
+_LEGEND = (
+    "±: standard deviation over the n seeds; [ ]: 95 % interval of the mean difference. K, for "
+    "each gated layer: variance across feature dimensions after the gate over that before; below "
+    "1 the gate damps loud dimensions, above 1 it amplifies them. static and constant are gates "
+    "that see no data."
+)
+
 
 def run_rows(
-    experiments: Sequence[Experiment], data: Data, seeds: range, out: Path, device: torch.device
+    experiments: Sequence[Experiment],
+    data: Data,
+    seeds: range,
+    out: Path,
+    device: torch.device,
+    quiet: bool = False,
 ) -> list[Outcome]:
     """Runs one experiment after the other, all seeds of each at once."""
-    found = run_grids([[experiment] for experiment in experiments], data, seeds, out, device)
-    return [outcome for (outcome,) in found]
+    rows = [[experiment] for experiment in experiments]
+    return [outcome for (outcome,) in run_grids(rows, data, seeds, out, device, quiet)]
 
 
 def run_grids(
-    rows: Sequence[Sequence[Experiment]], data: Data, seeds: range, out: Path, device: torch.device
+    rows: Sequence[Sequence[Experiment]],
+    data: Data,
+    seeds: range,
+    out: Path,
+    device: torch.device,
+    quiet: bool = False,
 ) -> list[list[Outcome]]:
     """Runs one row after the other, all settings and seeds of each at once.
 
     An experiment by itself that cannot be trained is an error; of several the others go on.
     """
-    columns = (
-        TextColumn("{task.description:>16}"),
-        BarColumn(bar_width=16),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[now]:<22}"),
-        TimeRemainingColumn(elapsed_when_finished=True, compact=True),
-    )
     found = []
     # On standard error, so that standard output holds nothing but the result.
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        for row in rows:
-            task = bars.add_task(row[0].label, total=1, now="")
+    with ProgressLine("training", quiet, resumes=True) as line:
+        for number, row in enumerate(rows):
+            label = row[0].label + (f" ({number + 1} of {len(rows)})" if len(rows) > 1 else "")
 
-            def show(now: FitProgress, task: Any = task, row: Any = row) -> None:
+            def show(
+                now: FitProgress, row: Any = row, number: int = number, label: str = label
+            ) -> None:
                 words = _words(now, row[0].metric, "seeds" if len(row) == 1 else "networks")
-                bars.update(task, completed=now.epochs_done, total=now.epochs_in_all, now=words)
+                share = now.epochs_done / now.epochs_in_all
+                line.show(words, (number + share) / len(rows), label)
 
-            try:
-                if len(row) == 1:
-                    outcomes = [run(row[0], data, seeds, out, device=device, progress=show)]
-                else:
-                    outcomes = run_grid(row, data, seeds, out, device=device, progress=show)
-            except KeyboardInterrupt:
-                bars.stop()
-                print("interrupted; run the same command again to go on", file=sys.stderr)
-                raise typer.Exit(130) from None
-            found.append(outcomes)
-            bars.update(task, completed=1, total=1)
-            if not any(outcome.trained or outcome.reason for outcome in outcomes):
-                bars.update(task, now="from records")
+            line.show("", number / len(rows), label)
+            if len(row) == 1:
+                found.append([run(row[0], data, seeds, out, device=device, progress=show)])
+            else:
+                found.append(run_grid(row, data, seeds, out, device=device, progress=show))
     return found
 
 
@@ -98,6 +95,7 @@ def print_comparison(data: Data, outcomes: Sequence[Outcome], *, as_json: bool) 
     console = Console()
     _print_head(console, data, report, guess, outcomes[0].experiment)
     console.print(_table(report["rows"], guess).rich())
+    console.print(_LEGEND, style="dim", highlight=False)
     _print_verdict(console, report, guess)
     for row in report["rows"]:
         for path in row["records"]:
@@ -148,6 +146,7 @@ def print_grid(
     )
     named = [row | {"row": f"{row['row']}, {_settings_words(row)}"} for row in report["rows"]]
     console.print(_table(named, guess).rich())
+    console.print(_LEGEND, style="dim", highlight=False)
     _print_verdict(console, report, guess)
     for line in report["grid"]:
         if line["reason"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drgcn._io import replacing
-from drgcn.cli.options import DataRoot, Device, Json, Offline, Threads, use_device, use_threads
+from drgcn.cli.options import (
+    DataRoot,
+    Device,
+    Json,
+    Offline,
+    ProgressLine,
+    Quiet,
+    Target,
+    Threads,
+    use_device,
+    use_threads,
+)
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +57,7 @@ def list_datasets(json: Json = False) -> None:
 @app.command("info")
 def info(
     dataset: Annotated[str, typer.Argument(help="A dataset's name, or a path to your own.")],
+    target: Target = None,
     split: Annotated[str | None, typer.Option(help="Split.")] = None,
     data_root: DataRoot = None,
     offline: Offline = False,
@@ -63,14 +74,19 @@ def info(
     own: dict[str, Any] = {}
     if dataset.lower() not in names() and Path(dataset).exists():
         own["require_labels"] = False  # looking needs no labels; training does
+    if target is not None:
+        own["target"] = target
     data = load(dataset, data_root, split=split, offline=offline, **own)
     facts, graphs = data.dataset.to_dict(), graph_sizes(data)
+    facts["listed_one_way"] = facts["edges"] - facts["listed_both_ways"]
     if remark := remark_of(data.dataset.name):
         facts["remark"] = remark
     if json:
         several = {"graphs": [asdict(graph) for graph in graphs]} if graphs else {}
         print(jsonlib.dumps(facts | several))
         return
+    one_way, both_ways = facts.pop("listed_one_way"), facts.pop("listed_both_ways")
+    facts["edges"] = f"{facts['edges']:,}: {one_way:,} listed one way, {both_ways:,} both ways"
     rows = [
         (key.replace("_", " "), _shown(value))
         for key, value in facts.items()
@@ -107,11 +123,27 @@ def verify(name: Name, data_root: DataRoot = None, json: Json = False) -> None:
 
 
 @app.command("download")
-def download(name: Name, data_root: DataRoot = None, offline: Offline = False) -> None:
+def download(
+    name: Name,
+    data_root: DataRoot = None,
+    offline: Offline = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Fetch a dataset's files; those that are here and whole are kept."""
     from drgcn.data.downloader import download as download_files
 
-    for path in download_files(name, data_root, offline=offline):
+    with ProgressLine("fetching", quiet, resumes=True) as line:
+        paths = download_files(
+            name,
+            data_root,
+            offline=offline,
+            progress=lambda path, done, of: line.show(path, done / of),
+        )
+    if json:
+        print(jsonlib.dumps({"files": [str(path) for path in paths]}))
+        return
+    for path in paths:
         print(path)
 
 
@@ -140,6 +172,8 @@ def features(
     device: Device = "auto",
     threads: Threads = None,
     data_root: DataRoot = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make node features from text, by word vectors or by a language model.
 
@@ -162,43 +196,44 @@ def features(
     else:
         raise InputError("Expected the name of a dataset, or --text FILE.")
     if words is not None:
-        matrix = _from_words(nodes.texts, words)
+        matrix = _from_words(nodes.texts, words, quiet)
         blank, lacking = ~matrix[:, :-2].any(axis=1), "without a known word"
     elif encoder is not None:
         use_threads(threads)
-        matrix = _from_encoder(nodes.texts, encoder, batch_size, device)
+        matrix = _from_encoder(nodes.texts, encoder, batch_size, device, quiet)
         blank, lacking = ~matrix.any(axis=1), "without text"
     _write(matrix, out)
+    if json:
+        sizes = {"rows": matrix.shape[0], "columns": matrix.shape[1], "blank": int(blank.sum())}
+        print(jsonlib.dumps({"out": str(out), **sizes, "texts": dict(nodes.kinds)}))
+        return
     for kind, count in nodes.kinds.items():
         print(f"text: {count:,} x {kind}")
     print(f"{out}: {matrix.shape[0]:,} x {matrix.shape[1]:,}, {blank.sum():,} {lacking}")
 
 
-def _from_words(texts: tuple[str, ...], path: Path) -> npt.NDArray[np.float32]:
+def _from_words(texts: tuple[str, ...], path: Path, quiet: bool) -> npt.NDArray[np.float32]:
     from drgcn.audit.texts import WordVectors, title_features, words_of
 
     wanted = words_of(texts)
-    print(f"looking for {len(wanted):,} words in {path}", file=sys.stderr)
-    vectors = WordVectors.read(path, wanted)
-    print(f"found {len(vectors):,} of {len(wanted):,} words", file=sys.stderr)
+    with ProgressLine(f"looking for {len(wanted):,} words in {path}", quiet) as line:
+        line.show()
+        vectors = WordVectors.read(path, wanted)
+        line.say(f"found {len(vectors):,} of {len(wanted):,} words")
     return title_features(texts, vectors)
 
 
 def _from_encoder(
-    texts: tuple[str, ...], folder: Path, batch_size: int, device: str
+    texts: tuple[str, ...], folder: Path, batch_size: int, device: str, quiet: bool
 ) -> npt.NDArray[np.float32]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from drgcn.audit.texts import encode_texts
 
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("sentences", total=None)
+    with ProgressLine("reading", quiet) as line:
         return encode_texts(
             texts,
             folder,
             batch_size,
-            lambda done, total: bar.update(task, completed=done, total=total),
+            lambda done, total: line.show(f"{done:,} of {total:,} sentences", done / total),
             use_device(device),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn.cli.options import DataRoot, Json, Threads, use_threads
+from drgcn.cli.options import DataRoot, Json, Quiet, Threads, use_threads
 
 if TYPE_CHECKING:
     from drgcn.data import DatasetInfo
@@ -29,6 +29,8 @@ def demo(
     seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = 20,
     epochs: Annotated[int, typer.Option(min=1, help="Budget of epochs.")] = 150,
     threads: Threads = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare GCN with and without Dr on one real and one synthetic graph.
 
@@ -39,7 +41,7 @@ def demo(
     """
     from rich.console import Console
 
-    from drgcn.cli.comparing import print_comparison, run_rows
+    from drgcn.cli.comparing import comparison, guess_of, print_comparison, run_rows
     from drgcn.cli.options import use_device, use_folder
     from drgcn.data import load
     from drgcn.studies.records import load_records
@@ -48,15 +50,23 @@ def demo(
     use_threads(threads)
     device = use_device("cpu")
     use_folder(out)
+    comparisons = []
     for name in DATASETS:
         data = load(name)
         rows = demo_experiments(data.dataset, epochs)
-        outcomes = run_rows(rows, data, range(seeds), out, device)
-        print_comparison(data, outcomes, as_json=False)
-    Console().print(f"\n{_CAVEAT}", highlight=False)
+        outcomes = run_rows(rows, data, range(seeds), out, device, quiet)
+        if json:
+            comparisons.append(comparison(data, outcomes, guess_of(data, rows[0].metric)))
+        else:
+            print_comparison(data, outcomes, as_json=False)
     page = write_report(
         load_records(out), out / "report.html", title="drgcn demo", caveat=_CAVEAT, folder=out
     )
+    if json:
+        found = {"comparisons": comparisons, "caveat": _CAVEAT, "report": str(page)}
+        print(jsonlib.dumps(found))
+        return
+    Console().print(f"\n{_CAVEAT}", highlight=False)
     Console().print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)
 
 

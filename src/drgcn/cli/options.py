@@ -1,23 +1,32 @@
-"""Options that several verbs share, and the checks that come with them."""
+"""Options that several verbs share, the checks that come with them, and the line of progress."""
 
 from __future__ import annotations
 
 import errno
 import inspect
 import json as jsonlib
+import os
 import re
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drgcn._format import duration
 from drgcn._io import DISK_FULL
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
     import torch
+    from rich.console import Console
 
 # Reasons of the system why a path cannot be written.
 _REASONS = {
@@ -93,6 +102,13 @@ Normalize = Annotated[
     str | None,
     typer.Option(help="Features: row, standard or none.", show_default="the dataset's own"),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Column or array of your own data with numbers to predict, a regression.",
+        show_default="none, classes are predicted",
+    ),
+]
 FeatureFile = Annotated[
     Path | None, typer.Option(help="Feature file of corar or citeseerr: .npy, .npz, .pkl.")
 ]
@@ -104,8 +120,115 @@ DataRoot = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+
+
+INTERRUPTED = "interrupted; run the same command again to go on"
+_LINE_EVERY = 10.0  # seconds between lines of progress where nothing can be redrawn
+_ENOUGH = 0.01  # of the work, seen from one look to another: less says little of the rest
+
+
+class ProgressLine:
+    """One line on standard error: what is done, how far it has come, and the time left.
+
+    On a terminal it is drawn in place and goes at the end; elsewhere it is printed now and then.
+    An interruption inside ends the command with exit code 130, and says how to go on.
+
+    Args:
+        what: What is done, in a word or two.
+        quiet: Show nothing.
+        resumes: The same command goes on where it was interrupted.
+        console: Where to show it. (default: standard error)
+    """
+
+    def __init__(
+        self,
+        what: str,
+        quiet: bool = False,
+        *,
+        resumes: bool = False,
+        console: Console | None = None,
+    ) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        self._quiet, self._resumes = quiet, resumes
+        self._console = console or Console(stderr=True)
+        self._first: tuple[float, float] | None = None
+        self._printed = time.monotonic()
+        words = TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        )
+        self._bar = Progress(
+            BarColumn(bar_width=12),
+            words,
+            console=self._console,
+            transient=True,
+            expand=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._what = what
+        self._task = self._bar.add_task(what, total=None)
+
+    def __enter__(self) -> ProgressLine:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        if isinstance(error, KeyboardInterrupt) and self._resumes:
+            print(INTERRUPTED, file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    def show(self, words: str = "", share: float | None = None, what: str = "") -> None:
+        """Show some words and the share of the work that is done; ``None`` if nobody knows it.
+
+        Args:
+            words: What there is to say of the work.
+            share: Share of the work that is done, from 0 to 1.
+            what: What is done now, if it is not what was said before.
+        """
+        if self._quiet:
+            return
+        if what and what != self._what:  # other work has a pace of its own
+            self._what, self._first = what, None
+        parts = [self._what]
+        if share is not None:
+            parts[0] += f" {100 * share:.0f} %"
+            if (left := self._left(share)) is not None:
+                parts.append(f"{duration(left)} left")
+        line = ", ".join([*parts, *([words] if words else [])])
+        if not self._bar.disable:
+            total = None if share is None else 1.0
+            self._bar.update(self._task, description=line, completed=share, total=total)
+        elif time.monotonic() - self._printed >= _LINE_EVERY:
+            self._printed = time.monotonic()
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        if not self._quiet:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _left(self, share: float) -> float | None:
+        """Seconds for the rest, at the pace since the first look: a run may have gone on."""
+        now = time.monotonic()
+        if self._first is None or share < self._first[0]:
+            self._first = (share, now)
+        before, start = self._first
+        if share - before < _ENOUGH:
+            return None
+        return (now - start) / (share - before) * max(1.0 - share, 0.0)
 
 
 def use_threads(threads: int | None) -> None:
@@ -200,6 +323,7 @@ def check_kinds(make: type, settings: dict[str, Any]) -> None:
 
 def use_folder(path: Path, option: str = "--out") -> Path:
     """Return a folder that can be written to, made if need be."""
+    _note_new(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
         _expect_writable(path)
@@ -213,6 +337,7 @@ def expect_folder(path: Path, option: str = "--out") -> Path:
     if path.exists():
         return use_folder(path, option)
     _expect_writable_parent(path, option, "a folder that can be written to")
+    _note_new(path)
     return path
 
 
@@ -223,6 +348,7 @@ def expect_new_folder(path: Path, option: str = "--out") -> None:
         raise InputError(
             f"Expected {option} to be a new folder; {path} is there already. Choose another name."
         )
+    _note_new(path)
 
 
 def expect_file(path: Path, option: str = "--out") -> None:
@@ -230,6 +356,33 @@ def expect_file(path: Path, option: str = "--out") -> None:
     _expect_writable_parent(path, option, "a file that can be written")
     if path.is_dir():
         raise _unwritable(option, "a file", path, IsADirectoryError(errno.EISDIR, ""))
+    _note_new(path.parent)
+
+
+# Folders of this command that were not there before, the innermost first.
+_NEW: ContextVar[list[Path] | None] = ContextVar("new folders", default=None)
+
+
+@contextmanager
+def removing_empty() -> Iterator[None]:
+    """At the end, remove new folders of the block that nothing was written to."""
+    new: list[Path] = []
+    before = _NEW.set(new)
+    try:
+        yield
+    finally:
+        _NEW.reset(before)
+        for folder in new:
+            for path, _, _ in os.walk(folder, topdown=False):
+                with suppress(OSError):  # it has files
+                    os.rmdir(path)
+
+
+def _note_new(folder: Path) -> None:
+    new = _NEW.get()
+    if new is not None:
+        path = folder.absolute()
+        new += [part for part in (path, *path.parents) if not os.path.lexists(part)]
 
 
 def _expect_writable_parent(path: Path, option: str, wanted: str) -> None:

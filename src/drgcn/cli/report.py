@@ -23,8 +23,8 @@ def report(
 ) -> None:
     """Say what a folder of run records holds: beside the paper's numbers, and Dr against plain.
 
-    Prints the main findings, all records, and learnt K and stuck gates of every row with Dr; with
-    `--table` the findings and that table.
+    Prints the verdict and what stands beside it, all records, and learnt K and stuck gates of
+    every row with Dr; with `--table` the verdict and that table.
 
     Example: drgcn report runs --html report.html
     """
@@ -47,7 +47,7 @@ def report(
     if latex is not None:
         use_folder(latex, "--latex")
     whole = contents(found, pages, records)
-    print("\n".join(whole.findings))
+    print("\n".join(whole.lines))
     shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")
     for one in whole.tables:
         if one.name in shown:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import datetime
+import json as jsonlib
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from drgcn._format import duration, plural
-from drgcn.cli.options import DataRoot, Device, Offline, use_device, use_folder
+from drgcn.cli.options import (
+    INTERRUPTED,
+    DataRoot,
+    Device,
+    Json,
+    Offline,
+    Quiet,
+    use_device,
+    use_folder,
+)
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +85,8 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of the run records.")] = Path("results"),
     data_root: DataRoot = None,
     offline: Offline = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train every cell of one or more tables of the paper, over many seeds.
 
@@ -102,7 +114,11 @@ def reproduce(
         request = Request.of(tables or [], seeds, only or [], controls, _records_of(again, out))
         where = device if ray_address else str(use_device(device))
         if dry_run:
-            print_plan(request, _plan_status(request, out, data_root, offline=True))
+            status = _plan_status(request, out, data_root, offline=True, quiet=quiet)
+            if json:
+                print(jsonlib.dumps(plan_facts(request, status)))
+            else:
+                print_plan(request, status)
             raise typer.Exit(0)
         if not request.jobs:
             _print_nothing_to_run(request)
@@ -117,11 +133,12 @@ def reproduce(
 
             runner = RayRunner.at(ray_address, jobs, threads, device)
             where = runner.device
-        code = _run(request, runner, RunOptions(out, where, data_root, offline), start)
+        options = RunOptions(out, where, data_root, offline, json, quiet)
+        code = _run(request, runner, options, start)
     except KeyboardInterrupt:
         code = 130
     if code == 130:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
     raise typer.Exit(code)
 
 
@@ -162,6 +179,8 @@ class RunOptions:
     device: str
     data_root: Path | None
     offline: bool
+    json: bool
+    quiet: bool
 
 
 def _run(
@@ -178,8 +197,8 @@ def _run(
     use_folder(out)
     for line in set_aside_damaged(RunRecord, out):
         print(line, file=sys.stderr)
-    status = _plan_status(request, out, data_root, offline=options.offline)
-    if status.runnable:
+    status = _plan_status(request, out, data_root, offline=options.offline, quiet=options.quiet)
+    if status.runnable and not options.quiet:
         print(counts(request, status), file=sys.stderr)
     print_unrunnable(request, status, file=sys.stderr)
     blocked = request.blocked_tables(status)
@@ -189,7 +208,7 @@ def _run(
             with suppress(OSError):  # another run may have come to use it
                 out.rmdir()
         return 1
-    with ProgressView(status.todo) as view:
+    with ProgressView(status.todo, quiet=options.quiet) as view:
         reports, ending = run_suite(
             status, out, runner, view=view, data_root=data_root, device=device
         )
@@ -215,8 +234,12 @@ def _run(
         record.save(out)
     if ending == "interrupted":
         return 130
-    print_tables(request.tables, _results(status, out))
-    print_ending(record)
+    if options.json:
+        facts = {"suite": asdict(record), "filled": filled_facts(request, _results(status, out))}
+        print(jsonlib.dumps(facts))
+    else:
+        print_tables(request.tables, _results(status, out))
+        print_ending(record)
     print_failures(reports)
     print_blocked(blocked)
     return 1 if record.failed or blocked else 0
@@ -231,14 +254,14 @@ def _print_nothing_to_run(request: Request) -> None:
 
 
 def _plan_status(
-    request: Request, out: Path, data_root: Path | None, *, offline: bool
+    request: Request, out: Path, data_root: Path | None, *, offline: bool, quiet: bool
 ) -> PlanStatus:
     from rich.console import Console
 
     from drgcn.studies.records import load_records
     from drgcn.studies.reproduce.status import plan_status
 
-    with Console(stderr=True).status("reading data") as spinner:
+    with Console(stderr=True, quiet=quiet).status("reading data") as spinner:
         return plan_status(
             request.jobs,
             load_records(out),
@@ -271,6 +294,39 @@ def print_plan(request: Request, status: PlanStatus) -> None:
         Console().print(Table(("job", "seeds missing", "share of the cost"), rows).rich())
     print(counts(request, status))
     print_unrunnable(request, status)
+
+
+def plan_facts(request: Request, status: PlanStatus) -> dict[str, object]:
+    """Return the plan as plain values: jobs to be trained, and what cannot be run."""
+    return {
+        "tables": [table.name for table in request.tables],
+        "seeds_recorded": status.recorded_seeds,
+        "seeds_missing": status.missing_seeds,
+        "jobs": [
+            {
+                "job": planned.job.name,
+                "seeds_missing": len(planned.missing),
+                "seeds": len(planned.job.seeds),
+                "cost": planned.cost,
+            }
+            for planned in status.todo
+        ],
+        "lacking_data": dict(status.reasons),
+        "unrunnable": {why: len(places) for why, places in request.unrunnable.items()},
+    }
+
+
+def filled_facts(request: Request, results: Results) -> dict[str, list[dict[str, str]]]:
+    """Return what fills the tables, by their names: rows, columns and our numbers in words."""
+    from drgcn.studies.reproduce.status import filled_cells
+
+    return {
+        table.name: [
+            {"row": row, "column": column, "ours": words}
+            for (row, column), words in filled_cells(table, results).items()
+        ]
+        for table in request.tables
+    }
 
 
 def counts(request: Request, status: PlanStatus) -> str:

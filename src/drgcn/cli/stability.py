@@ -15,7 +15,10 @@ from drgcn.cli.options import (
     Json,
     Normalize,
     Offline,
+    ProgressLine,
+    Quiet,
     Split,
+    Target,
     Threads,
     expect_file,
     use_threads,
@@ -24,6 +27,7 @@ from drgcn.cli.options import (
 
 def stability(
     dataset: Dataset,
+    target: Target = None,
     split: Split = None,
     normalize: Normalize = None,
     features: FeatureFile = None,
@@ -37,6 +41,7 @@ def stability(
     offline: Offline = False,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print how far features spread, what reweighting could do about it, and what the records say.
 
@@ -55,9 +60,19 @@ def stability(
         expect_file(html, "--html")
     use_threads(threads)
     options: dict[str, Any] = {} if features is None else {"features": str(features)}
+    if target is not None:
+        options["target"] = target
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **options)
     advice = advise(data)
-    learnt = learn_gates(data, seeds, epochs) if train else []
+    learnt = []
+    if train:
+        with ProgressLine("training", quiet) as line:
+            learnt = learn_gates(
+                data,
+                seeds,
+                epochs,
+                lambda done, of: line.show(f"{done} of {of} epochs", done / of),
+            )
     scaled = {"row": "row-normalised", "standard": "standardised", "none": "unscaled"}
     title = f"{data.dataset.name}, {scaled[data.dataset.normalize]} features"
     if html is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drgcn.cli.options import Json
+from drgcn.cli.options import Json, ProgressLine, Quiet
 
 if TYPE_CHECKING:
     from drgcn.theory.claims.evidence import Evidence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def theory(
     json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Check every claim of the paper's theory and say which hold, with numbers.
 
@@ -28,13 +29,16 @@ def theory(
 
     found: list[Evidence] = []
     width = max(len(claim.name) for claim in CLAIMS)
-    for evidence in verify():
-        found.append(evidence)
-        if not json:
-            # One line as soon as it is known, and the reason below it.
-            print(f"{evidence.name:<{width}}  {evidence.verdict:<18}  {evidence.where}")
-            print(f"{'':<{width}}  {evidence.words}")
-            print(f"{'':<{width}}  {_numbers(evidence)}\n")
+    with ProgressLine("checking claims", quiet) as line:
+        line.show(CLAIMS[0].name, 0.0)
+        for evidence in verify():
+            found.append(evidence)
+            if not json:
+                # One line as soon as it is known, and the reason below it.
+                print(f"{evidence.name:<{width}}  {evidence.verdict:<18}  {evidence.where}")
+                print(f"{'':<{width}}  {evidence.words}")
+                print(f"{'':<{width}}  {_numbers(evidence)}\n")
+            line.show(f"{len(found)} of {len(CLAIMS)}", len(found) / len(CLAIMS))
     if html is not None:
         _write_page(found, html)
     if json:

@@ -20,9 +20,11 @@ from drgcn.cli.options import (
     Normalize,
     NormName,
     Offline,
+    Quiet,
     Rule,
     Seen,
     Split,
+    Target,
     Threads,
     check_kinds,
     expect_folder,
@@ -72,13 +74,7 @@ def train(
             show_default="accuracy, micro-F1 or R2",
         ),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Column or array of your own data with numbers to predict, a regression.",
-            show_default="none, classes are predicted",
-        ),
-    ] = None,
+    target: Target = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 20,
     split: Split = None,
     norm: Annotated[NormName, typer.Option(help="Norm in front of every layer.")] = NormName.none,
@@ -131,6 +127,7 @@ def train(
     offline: Offline = False,
     out: Annotated[Path, typer.Option(help="Folder for the run records.")] = Path("runs"),
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train over many seeds at once and print the table.
 
@@ -188,10 +185,10 @@ def train(
         settings = options.settings_of(values)
         rows = [[with_settings(row, own) for own in settings] for row in experiments]
         _try([e for row in rows for e in row], data, options.settings)
-        found = run_grids(rows, data, range(seeds), expect_folder(out), where)
+        found = run_grids(rows, data, range(seeds), expect_folder(out), where, quiet)
         print_grid(data, experiments[0], settings, found, as_json=json)
     else:
-        outcomes = run_rows(experiments, data, range(seeds), expect_folder(out), where)
+        outcomes = run_rows(experiments, data, range(seeds), expect_folder(out), where, quiet)
         print_comparison(data, outcomes, as_json=json)
 
 

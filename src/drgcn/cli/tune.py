@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json as jsonlib
 import re
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drgcn._format import duration
 from drgcn.cli.options import (
     DataRoot,
     Dataset,
@@ -26,6 +23,8 @@ from drgcn.cli.options import (
     Normalize,
     NormName,
     Offline,
+    ProgressLine,
+    Quiet,
     Split,
     Threads,
     use_device,
@@ -109,6 +108,7 @@ def tune(
         typer.Option(help="Folder of the search.", show_default="tuning/DATASET-SPLIT-MODEL"),
     ] = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Search for settings on validation nodes, then test the best ones once, on fresh seeds.
 
@@ -144,7 +144,7 @@ def tune(
     rows = options.rows(data)
     ranges = options.ranges(rows, data)
     folder = use_folder(out or Path("tuning") / _slug(data.dataset, rows[-1].label, compare))
-    report, path = _search_and_test(options, rows, ranges, data, folder, where)
+    report, path = _search_and_test(options, rows, ranges, data, folder, where, quiet)
     print(jsonlib.dumps(report) if json else f"{tuning_words(report)}\n\n{path}")
 
 
@@ -218,14 +218,16 @@ def _search_and_test(
     data: Data,
     folder: Path,
     device: torch.device,
+    quiet: bool,
 ) -> tuple[dict[str, Any], Path]:
     """Search for every row, test what was found on fresh seeds, and write the report."""
     from drgcn.cli.comparing import run_rows
-    from drgcn.studies.tuning.report import tuning_report, write_report
+    from drgcn.studies.tuning.report import earlier_looks, tuning_report, write_report
     from drgcn.studies.tuning.search import Search, folder_lock
 
     seeds, fresh_seeds = options.seeds, options.fresh_seeds
     with folder_lock(folder):
+        earlier_looks(folder)  # which refuses a damaged report before any work
         searches = [
             Search(
                 row,
@@ -239,11 +241,11 @@ def _search_and_test(
             )
             for row in rows
         ]
-        done = _run_searches(searches, options.trials, options.timeout)
+        done = _run_searches(searches, options.trials, options.timeout, quiet)
         pairs = [(search.experiment, search.chosen(done)) for search in searches]
         fresh = range(seeds, seeds + fresh_seeds)
         outcomes = run_rows(
-            [e for pair in pairs for e in pair], data, fresh, folder / "fresh", device
+            [e for pair in pairs for e in pair], data, fresh, folder / "fresh", device, quiet
         )
         report = tuning_report(
             searches,
@@ -263,42 +265,17 @@ def _slug(info: Any, label: str, compare: bool) -> str:
     return re.sub(r"[^\w.-]+", "-", "-".join(words))
 
 
-def _run_searches(searches: Sequence[Search], trials: int, timeout: float | None) -> int:
-    """Run searches with one bar for all, or a line after every pass if nobody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
+def _run_searches(
+    searches: Sequence[Search], trials: int, timeout: float | None, quiet: bool
+) -> int:
+    """Run searches with one line of progress for all."""
     from drgcn.studies.tuning.search import run_searches
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[now]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("searching", now="")
-        started = time.perf_counter()
+    with ProgressLine("searching", quiet, resumes=True) as line:
 
         def show(now: SearchProgress) -> None:
             best = "" if now.best is None else f", best on validation {100 * now.best:.2f} %"
-            words = f"{now.done} of {now.in_all} runs{best}"
-            bar.update(
-                task,
-                description=now.row,
-                total=now.in_all,
-                completed=now.done + now.share,
-                now=words,
-            )
-            if now.finished and not console.is_terminal:
-                each = (time.perf_counter() - started) / now.trained
-                left = duration(each * (now.in_all - now.done))
-                print(f"{now.row}: {words}, about {left} left", file=sys.stderr, flush=True)
+            share = (now.done + now.share) / now.in_all
+            line.show(f"{now.row}: {now.done} of {now.in_all} runs{best}", share)
 
-        try:
-            return run_searches(searches, trials, timeout=timeout, progress=show)
-        except KeyboardInterrupt:
-            bar.stop()
-            print("interrupted; run the same command again to go on", file=sys.stderr)
-            raise typer.Exit(130) from None
+        return run_searches(searches, trials, timeout=timeout, progress=show)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -116,6 +116,7 @@ def assemble(raw: RawGraph, *, name: str, normalize: str, as_sparse: bool, **abo
         unlabelled=int((~labelled(raw.y)).sum()),
         self_loops=edges.self_loops,
         duplicate_edges=edges.duplicates,
+        listed_both_ways=edges.both_ways,
         feature_source=raw.feature_source,
         normalize=normalize,
         content_hash=content_hash(
@@ -186,6 +187,8 @@ class DatasetInfo:
         home: The publisher's page.
         options: Further choices that shaped the data, as (name, value) pairs.
         multi_label: Whether a node has several labels: ``y`` is then a matrix of zeros and ones.
+        listed_both_ways: Edges that were listed in both directions; the others in one. How a file
+            lists them is no part of the dataset: equal datasets may differ here.
     """
 
     name: str
@@ -210,6 +213,7 @@ class DatasetInfo:
     home: str = ""
     options: tuple[tuple[str, Any], ...] = ()
     multi_label: bool = False
+    listed_both_ways: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         # PyG prints attributes with str(): a line, not a page.
@@ -266,6 +270,7 @@ class CleanEdges(NamedTuple):
     edge_index: npt.NDArray[np.int64]
     self_loops: int
     duplicates: int
+    both_ways: int
 
 
 def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
@@ -285,7 +290,8 @@ def undirected(pairs: npt.NDArray[np.int64], nodes: int) -> CleanEdges:
     mirrored = distinct % nodes * nodes + distinct // nodes if nodes else distinct
     both = _distinct(np.concatenate([distinct, mirrored]))
     index = np.stack([both // nodes, both % nodes]) if nodes else np.empty((2, 0), np.int64)
-    return CleanEdges(index, len(np.unique(source[loops])), len(keys) - len(distinct))
+    both_ways = len(distinct) - index.shape[1] // 2
+    return CleanEdges(index, len(np.unique(source[loops])), len(keys) - len(distinct), both_ways)
 
 
 def _weights_of(

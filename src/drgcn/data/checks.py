@@ -19,8 +19,8 @@ from drgcn.errors import DrgcnWarning, InputError
 
 # Words that programs write for a value they do not have.
 _UNKNOWN: Final = ("nan", "na", "n/a", "#n/a", "<na>", "null")
-_INTEGER: Final = re.compile(r"-?\d+")
-_WHOLE: Final = re.compile(r"^(-?\d+)\.0*$")
+_INTEGER: Final = re.compile(r"[-+]?\d{1,400}", re.ASCII)
+_WHOLE: Final = re.compile(r"^(-?\d+)\.0*$", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -334,6 +334,8 @@ def checked_pairs(pairs: npt.NDArray[Any], nodes: int, source: str) -> npt.NDArr
             f"{source}: edge_index must be whole numbers of shape [2, edges], but it is "
             f"{pairs.dtype} of shape {tuple(pairs.shape)}"
         )
+    if not pairs.size:  # of whatever type, even of words
+        return np.empty((2, 0), dtype=np.int64)
     outside = np.argwhere((pairs < 0) | (pairs >= nodes))
     if len(outside):
         end, edge = outside[0]
@@ -359,8 +361,11 @@ def masks_from_words(words: Sequence[str], source: str, ids: Sequence[str] | Non
 
 def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
     """Return class numbers from numbers or one-hot rows, of which a zero row is unlabelled."""
-    if labels.ndim == 1:
-        numbers = labels.astype(np.int64)
+    if labels.dtype.kind not in "biuf":
+        pass
+    elif labels.ndim == 1:
+        with np.errstate(invalid="ignore"):  # of NaN, which is no number below
+            numbers = labels.astype(np.int64)
         if (numbers == labels).all() and (numbers >= -1).all():
             return numbers
     elif labels.ndim == 2 and np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) <= 1).all():
@@ -395,10 +400,8 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
             f"{measured}, which look measured: give class labels, whole numbers or words, or name "
             "the values of a regression with --target"
         )
-    try:
-        ordered = sorted(words, key=lambda word: (int(word), word))
-    except ValueError:
-        ordered = sorted(words)
+    numbers = all(map(_INTEGER.fullmatch, words))
+    ordered = sorted(words, key=lambda word: (int(word), word) if numbers else (0, word))
     number = {word: label for label, word in enumerate(ordered)} | {"": -1}
     return np.array([number[text] for text in texts], dtype=np.int64), tuple(ordered)
 

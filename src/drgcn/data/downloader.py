@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from drgcn._io import replacing
+from drgcn._io import file_digest, replacing
 from drgcn.data.catalog import Description, PublishedFile, describe
 from drgcn.errors import DrgcnWarning, InputError, MissingDataError
 
@@ -36,6 +35,7 @@ def download(
     *,
     offline: bool = False,
     base_url: str | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
     """Download a dataset's files into the data root; files that are there and whole are kept.
 
@@ -47,6 +47,7 @@ def download(
         root: Data root, see :func:`data_root`.
         offline: Never touch the network.
         base_url: A mirror with the layout of a data root, used instead of the publishers' links.
+        progress: Called before each file with its path, its number from 0 on, and their number.
 
     Raises:
         InputError: If a fetched file is not the published one.
@@ -55,7 +56,7 @@ def download(
     description, folder = describe(name), data_root(root)
     files = files_of(description, folder)
     wanted = [file for file in files if _status(folder, file) in ("missing", "different")]
-    _fetch(description, wanted, folder, offline, base_url)
+    _fetch(description, wanted, folder, offline, base_url, progress)
     return [folder / file.path for file in files]
 
 
@@ -80,9 +81,7 @@ def _status(root: Path, file: PublishedFile) -> Status:
         return "missing"
     if file.sha256 is None:
         return "unknown"
-    with path.open("rb") as stream:
-        same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
-    return "ok" if same else "different"
+    return "ok" if file_digest(path) == file.sha256 else "different"
 
 
 def files_of(description: Description, root: Path) -> tuple[PublishedFile, ...]:
@@ -146,7 +145,7 @@ def _require_published(description: Description, files: list[PublishedFile], roo
     if "unknown" in status.values():
         warnings.warn(
             f"{description.name}: no digests of its published files are known, so those under "
-            f"{root} are checked by their counts alone",
+            f"{root} are checked by counts and by what is known of their graphs alone",
             DrgcnWarning,
             stacklevel=5,
         )
@@ -158,6 +157,7 @@ def _fetch(
     root: Path,
     offline: bool,
     base_url: str | None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
     links = {
         file: f"{base_url.rstrip('/')}/{file.path}" if base_url else file.url for file in wanted
@@ -173,7 +173,9 @@ def _fetch(
             f"{absent}{description.name} needs files that are not under {root} {reason}: "
             f"{listed}; {source} put them at these paths{instead}"
         )
-    for file, url in links.items():
+    for number, (file, url) in enumerate(links.items()):
+        if progress is not None:
+            progress(file.path, number, len(links))
         _retrieve(file, str(url), root)
 
 
@@ -225,8 +227,30 @@ def _retrieve(file: PublishedFile, url: str, root: Path) -> None:
         ) from None
     except OSError as error:
         raise MissingDataError(
-            f"{file.path} could not be fetched from {url} into {root}: {error}"
+            f"{file.path} could not be fetched from {url} into {root}: {_reason(error)}. Try "
+            f"again later, or put the file there by hand."
         ) from None
+
+
+def _reason(error: OSError) -> str:
+    """Say in a few words why nothing came; libraries nest one error into the next."""
+    chain: list[BaseException] = [error]
+    while (inner := chain[-1].__cause__ or chain[-1].__context__) and inner not in chain:
+        chain.append(inner)
+    kinds = {kind.__name__ for one in chain for kind in type(one).__mro__}
+    for one in chain:
+        if (answer := getattr(one, "response", None)) is not None:
+            return f"the server answered {answer.status_code}"
+    if kinds & {"gaierror", "NameResolutionError"}:
+        return "its name was not found, so there may be no network"
+    if "ProxyError" in kinds:
+        return "the proxy let nothing through"
+    if "SSLError" in kinds:
+        return "its certificate was not accepted"
+    if kinds & {"Timeout", "TimeoutError"}:
+        return "it did not answer in time"
+    root = chain[-1]
+    return str(getattr(root, "strerror", None) or root).lower()
 
 
 @contextmanager

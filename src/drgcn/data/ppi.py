@@ -5,6 +5,7 @@ Three layouts: GraphSAGE's files, PyG's, and one file with rebuilt labels.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from drgcn.data.assemble import RawGraph
+from drgcn.data.assemble import RawGraph, undirected
 from drgcn.data.catalog import Description, PublishedFile
 from drgcn.data.checks import checked_pairs, from_matrix, identity_numbers
 from drgcn.data.downloader import Request
@@ -32,6 +33,13 @@ _LABELS: Final = 121
 _GRAPHS: Final = {"train": 20, "val": 2, "test": 2}
 # Nodes of each part, all its graphs together.
 _NODES: Final = {"train": 44_906, "val": 6_514, "test": 5_524}
+# SHA-256 of the sorted degrees of each part, loops left out: the same in both layouts, whatever
+# the order of nodes.
+_DEGREES: Final = {
+    "train": "93db493ae0d222c019da5197112ac6c9f35e7f1404dd3d7e4c6426e6779ced9c",
+    "val": "5bdfb23cf758326abc413fc13551949d0690c377b3f5e6c298861b4ceb212fe3",
+    "test": "9bc4c8bf57710125f34de42fcb08691e46c9778f428a98ad65dcee9cbbd4171c",
+}
 # Parts as PyG's files name them.
 _RAW_STEMS: Final = {"train": "train", "val": "valid", "test": "test"}
 # Seed of the split by proteins: there is one such split.
@@ -64,12 +72,12 @@ def read(request: Request) -> RawGraph:
                 f"{folder}: PPI has {_FEATURES} features and {_LABELS} labels a node, but the "
                 f"{part} files hold {columns} and {labels}: fetch them again"
             )
-    _require_published_nodes(folder, parts)
+    _require_published_graphs(folder, parts)
     return join(parts, split="published")
 
 
-def _require_published_nodes(folder: Path, parts: dict[str, list[Piece]]) -> None:
-    """Refuse other graphs in the published form; no digests of the files are known."""
+def _require_published_graphs(folder: Path, parts: dict[str, list[Piece]]) -> None:
+    """Refuse other graphs in the published form; no digests of the files themselves are known."""
     for part, pieces in parts.items():
         nodes = sum(len(piece.y) for piece in pieces)
         if nodes != _NODES[part]:
@@ -77,6 +85,20 @@ def _require_published_nodes(folder: Path, parts: dict[str, list[Piece]]) -> Non
                 f"{folder}: PPI has {_NODES[part]:,} {part} nodes, but the files hold {nodes:,}: "
                 "fetch the published ones, or load your own graph by its path"
             )
+        if degree_digest(pieces) != _DEGREES[part]:
+            raise InputError(
+                f"{folder}: expected the edges of PPI's {part} graphs as they were published; "
+                "found others. Fetch the files again, or load your own graph by its path."
+            )
+
+
+def degree_digest(pieces: list[Piece]) -> str:
+    """Return the SHA-256 of the sorted degrees of some graphs, loops left out."""
+    degrees = [
+        np.bincount(undirected(piece.pairs, len(piece.y)).edge_index[0], minlength=len(piece.y))
+        for piece in pieces
+    ]
+    return hashlib.sha256(np.sort(np.concatenate(degrees)).astype("<i8").tobytes()).hexdigest()
 
 
 def _read_rebuilt(request: Request) -> RawGraph:
@@ -278,7 +300,12 @@ def _read_raw_part(folder: Path, stem: str) -> list[Piece]:
 
 def _graph_numbers(path: Path, nodes: int) -> _Numbers:
     numbers: npt.NDArray[Any] = read_array(path)
-    if numbers.shape != (nodes,) or numbers.dtype.kind not in "iuf" or (numbers % 1 != 0).any():
+    if (
+        numbers.shape != (nodes,)
+        or numbers.dtype.kind not in "iuf"
+        or not ((numbers >= 0) & (numbers < 2**31)).all()
+        or (numbers % 1 != 0).any()
+    ):
         raise InputError(
             f"{path} must hold the number of its graph for each of the {nodes} nodes, but it "
             f"holds {numbers.dtype} values of shape {numbers.shape}: fetch it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ class Sizes:
         classes: Communities.
         val: Validation nodes.
         test: Test nodes; all other nodes are for training.
+        labels: Digest of the parts and their labels in FastGCN's files; empty for any.
     """
 
     nodes: int
@@ -38,12 +40,19 @@ class Sizes:
     classes: int
     val: int
     test: int
+    labels: str = ""
 
 
 # The sparse graph of FastGCN, GraphSAINT and the paper (PyG: Reddit2). The graph that PyG and DGL
 # call Reddit has 57,307,946 undirected edges and another split.
 PUBLISHED: Final = Sizes(
-    nodes=232_965, edges=11_606_919, features=602, classes=41, val=23_699, test=55_334
+    nodes=232_965,
+    edges=11_606_919,
+    features=602,
+    classes=41,
+    val=23_699,
+    test=55_334,
+    labels="ef1e28d28446597dbc715ed20da941ba04bf06eae4edf32f6ee655efd7f956e8",
 )
 
 # Labelled nodes of each class in FastGCN's reddit.npz, all parts together. The file labels
@@ -72,6 +81,11 @@ def read(request: Request) -> RawGraph:
     whole = all((request.root / file.path).is_file() for file in request.entry.files)
     parts = (_read_saint if whole else _read_fastgcn)(request.root / "reddit")
     _require_published_sizes(parts)
+    if not whole and PUBLISHED.labels not in ("", label_digest(parts)):
+        raise InputError(
+            f"{parts.source}: expected the labels and parts of reddit.npz as they were published; "
+            "found others. Fetch the file again, or load your own graph by its path."
+        )
     x, words = with_counts(parts.x, request.options.get("counts", "auto"), parts.source)
     return RawGraph(
         x=x,
@@ -113,6 +127,15 @@ def _require_published_sizes(parts: Parts) -> None:
             f"twice, but the adjacency has {listed:,} entries: there is another graph of that "
             "name with five times as many; fetch the published files"
         )
+
+
+def label_digest(parts: Parts) -> str:
+    """Return the SHA-256 of the nodes of each part, in order, and of their labels."""
+    digest = hashlib.sha256()
+    for mask in parts.splits["full"]:
+        for values in (np.flatnonzero(mask), parts.y[mask]):
+            digest.update(values.astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def _read_saint(folder: Path) -> Parts:
@@ -294,7 +317,7 @@ def with_counts(
     # NOTE[DIFF]: FastGCN's script subtracts min(min(x1), -1), which leaves the logarithm of zero
     # for the lowest score if that is -1 or below. Here one more is subtracted then.
     x[:, 0] = np.log(comments + 1.0)
-    x[:, 1] = np.log(scores + 1.0 - scores.min(initial=0))
+    x[:, 1] = np.log(scores - scores.min(initial=0) + 1.0)
     return x, "columns 0 and 1 as logarithms"
 
 

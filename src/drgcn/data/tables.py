@@ -11,14 +11,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from drgcn._io import file_digest
 from drgcn.data.checks import Columns, Parts, from_texts, masks_from_words, with_values
 from drgcn.data.readers import require_memory
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import expect_types, load_sealed
 
 _NOT_FEATURES: Final = ("id", "label", "split")
 # Names that others give to the column of classes.
 _LABELS: Final = ("y", "class", "target", "labels", "category")
 _NUMBER: Final = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
+#: Account of a refined dataset, with a digest of each of its files.
+ACCOUNT: Final = "refined.json"
 # A row must fit into a block, and a row can have many thousand columns.
 _BLOCK: Final = 1 << 24
 _NO_COLUMNS: Final = Columns()
@@ -35,6 +39,7 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     feature.
     """
     target, identity = columns.target, columns.identity
+    _expect_as_refined(folder)
     nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
     nodes.require("id")
     nodes.require(*(name for _, name in columns.named))
@@ -82,6 +87,24 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
         else np.array(nodes.text(identity).to_pylist(), dtype=np.str_),
     )
     return found if target is None else with_values(found, nodes.values(target), target)
+
+
+def _expect_as_refined(folder: Path) -> None:
+    """Refuse a folder of ``drgcn refine`` with other files than were written."""
+    path = folder / ACCOUNT
+    if not path.is_file():
+        return
+    try:
+        files = load_sealed(path).get("files", {})  # which earlier versions did not list
+        expect_types({"files": dict[str, str]}, {"files": files}, "it")
+        for name, digest in files.items():
+            if Path(name).name != name or file_digest(folder / name) != digest:
+                raise ValueError(f"{name} is not what was written")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Expected {folder} as `drgcn refine` wrote it; found otherwise ({error}). Refine "
+            f"again, or remove {ACCOUNT} if the tables were changed on purpose."
+        ) from None
 
 
 def _refuse_misspelt(nodes: _Table, columns: Columns) -> None:

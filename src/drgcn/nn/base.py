@@ -28,6 +28,8 @@ SPARSE_BELOW = 0.2
 
 # Rows of each piece of a tall product's gradient.
 _ROWS = 512
+# Columns from which products are as fast on CPU as their transposes.
+_NARROW: Final = 16
 # A name of GATES, a gate to copy, or a function that makes one for a width.
 Reweight = str | torch.nn.Module | Callable[[int], torch.nn.Module]
 Norm = Literal["batch", "layer", "graph", "pair"]
@@ -158,9 +160,13 @@ def tall_product(x: Tensor, weight: Tensor) -> Tensor:
 
     That gradient, ``x.T @ grad``, is a small matrix summed over all nodes. GPU libraries give
     each entry to one thread block, which sums over all nodes while the rest of the device waits;
-    here pieces of the nodes are summed side by side.
+    here pieces of the nodes are summed side by side. On CPU, MKL takes four times as long to make
+    narrow matrices, such as this gradient or scores of a few classes, as to make flat ones.
     """
-    return _TallProduct.apply(x, weight) if x.is_cuda else x @ weight
+    if x.is_cuda:
+        return _TallProduct.apply(x, weight)
+    narrow = weight.size(-1) < _NARROW and not torch.is_autocast_enabled("cpu")
+    return _NarrowProduct.apply(x, weight) if narrow else x @ weight
 
 
 class _TallProduct(torch.autograd.Function):
@@ -180,6 +186,26 @@ class _TallProduct(torch.autograd.Function):
         return (
             grad @ weight.t() if ctx.needs_input_grad[0] else None,
             _sum_over_rows(x, grad) if ctx.needs_input_grad[1] else None,
+        )
+
+
+class _NarrowProduct(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return (weight.t() @ x.t()).t().contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        return (
+            grad @ weight.t() if ctx.needs_input_grad[0] else None,
+            (grad.t() @ x).t() if ctx.needs_input_grad[1] else None,
         )
 
 

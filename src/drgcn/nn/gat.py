@@ -335,7 +335,27 @@ class _AttentionGradient(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output)  # second gradients are not offered
+        grad, alpha, target, source, ctx.pattern, ctx.slope = inputs
+        ctx.save_for_backward(grad, alpha, target, source)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # Second gradients, in plain operations, which have gradients of their own.
+        grad, alpha, target, source = ctx.saved_tensors
+        row, col = ctx.pattern.row, ctx.pattern.col.long()
+
+        def at_entries(of_rows: Tensor, of_columns: Tensor) -> Tensor:
+            return of_rows.index_select(1, row) + of_columns.index_select(1, col)
+
+        def mean(of_entries: Tensor) -> Tensor:
+            total = torch.zeros_like(target).index_add(1, row, alpha * of_entries)
+            return total.index_select(1, row)
+
+        score = at_entries(*grads)
+        score = torch.where(at_entries(target, source) > 0, score, score * ctx.slope)
+        score_mean = mean(score)
+        of_alpha = score * (grad - mean(grad)) - grad * score_mean
+        return alpha * (score - score_mean), of_alpha, None, None, None, None
 
     @staticmethod
     def vmap(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from drgcn.errors import DrgcnWarning
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 Normalization = Literal["symmetric", "row"]
@@ -86,14 +86,16 @@ def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:
     return SparsePattern.from_coordinates(target, source, (num_nodes, num_nodes))[0]
 
 
-def _check_edges(caller: str, edge_index: Tensor, num_nodes: int) -> None:
+def _check_edges(caller: str, edge_index: Tensor | None, num_nodes: int) -> None:
+    if edge_index is None:
+        raise InputError(f"{caller} expects edge_index of shape [2, edges]; found none.")
     if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
-        raise ValueError(
+        raise InputError(
             f"{caller} expects edge_index of shape [2, edges] with integers; found "
             f"{edge_index.dtype} of shape {list(edge_index.shape)}."
         )
     if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
-        raise ValueError(
+        raise InputError(
             f"{caller} expects edges between nodes 0 to {num_nodes - 1}; found node "
             f"{int(edge_index.min())} to {int(edge_index.max())}."
         )

@@ -370,7 +370,17 @@ class _LargestGradient(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)  # second gradients are not offered
+        _, out, chosen, ctx.graph = inputs
+        ctx.save_for_backward(out, chosen)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        # Second gradients, in plain operations: each value is that of its entry.
+        out, chosen = ctx.saved_tensors
+        values, col = _padded(ctx.graph.matrix)
+        entries = chosen.long()
+        reached = grad.gather(0, col[entries].flatten(0, 1)).view_as(out) * values[entries]
+        return torch.where(out > 0, reached, 0), None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:

@@ -97,22 +97,27 @@ class Table:
         ]
         if self.heads:
             cells = [
-                f"<th{_class('word' if self._to_the_left(place) else '')}>{escape_html(head)}</th>"
+                f"<th{_class('word' if self._to_the_left(place) else '')}"
+                f' scope="col">{escape_html(head)}</th>'
                 for place, head in enumerate(self.heads)
             ]
             if self.pictures:
-                cells.insert(-1, "<th></th>")
-            lines.append(f"<tr>{''.join(cells)}</tr>")
+                cells.insert(-1, '<th scope="col">drawn</th>')
+            lines.append(f"<thead><tr>{''.join(cells)}</tr></thead>")
+        lines.append("<tbody>")
         for number, row in enumerate(self.rows):
             cells = [
                 f"<td{_class(self._cell_class(place, cell))}>{escape_html(cell)}</td>"
                 for place, cell in enumerate(row)
             ]
+            if self.is_word(0):
+                look = _class(self._cell_class(0, row[0]))
+                cells[0] = f'<th{look} scope="row">{escape_html(row[0])}</th>'
             if self.pictures:
                 cells.insert(-1, f"<td>{self.pictures[number]}</td>")
             kind = _class(self.kinds[number] if self.kinds else "")
             lines.append(f"<tr{kind}>{''.join(cells)}</tr>")
-        return "\n".join([*lines, "</table></div>"])
+        return "\n".join([*lines, "</tbody></table></div>"])
 
     def latex(self) -> str:
         r"""Render for ``\input``; needs the packages booktabs, longtable and array."""
@@ -149,7 +154,8 @@ class Table:
         for place in range(self.width):
             head = shown(self.heads[place]) if self.heads else ""
             side: Literal["left", "right"] = "left" if self.is_word(place) else "right"
-            table.add_column(head, justify=side, no_wrap=not wrap)
+            # What is too long goes on in the next line: nothing is cut off.
+            table.add_column(head, justify=side, no_wrap=not wrap, overflow="fold")
         for row in self.rows:
             table.add_row(*map(shown, row))
         return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
+from drgcn.records import UNSOUND, load_sealed, reason_of, sealed
 
 EdgeType = tuple[str, str, str]
 
@@ -22,6 +24,7 @@ EdgeType = tuple[str, str, str]
 NODE, EDGE = "node", ("node", "to", "node")
 
 _FILES = ("rowptr", "col", "value")
+_FACTS = "graph.json"
 _CHUNK = 1 << 20  # rows looked at together
 
 
@@ -93,7 +96,7 @@ class CSRGraph:
         """
         folder = Path(folder)
         try:
-            facts = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+            facts = load_sealed(folder / _FACTS)
             arrays = {
                 name: load_tensor(folder / f"{name}.npy", mmap)
                 for name in _FILES
@@ -102,23 +105,41 @@ class CSRGraph:
             value = arrays.get("value")
             graph = cls(arrays["rowptr"], arrays["col"], facts["num_cols"], value)
             _check_entries(graph)
+            # Folders of earlier versions have no digest.
+            if facts.get("content") not in (None, graph._digest()):
+                raise ValueError("an array is not what was written")
             return graph
         except InputError:
             raise
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, *UNSOUND) as error:
             raise InputError(
-                f"Expected a folder that CSRGraph.save wrote; found {folder} ({error})."
+                f"Expected a folder that CSRGraph.save wrote; found {folder} ({reason_of(error)})."
             ) from None
 
     def save(self, folder: Path | str) -> None:
         """Write the arrays as ``.npy`` files, for :meth:`open`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        present = [name for name in _FILES if getattr(self, name) is not None]
-        for name in present:
-            np.save(folder / f"{name}.npy", getattr(self, name).cpu().numpy())
-        facts = {"num_cols": self.num_cols, "arrays": present}
-        (folder / "graph.json").write_text(json.dumps(facts), encoding="utf-8")
+        for name, values in self._arrays():
+            np.save(folder / f"{name}.npy", values.cpu().numpy())
+        self.write_facts(folder)
+
+    def write_facts(self, folder: Path) -> None:
+        """Write what :meth:`open` needs beside the arrays, with their digest: the last file."""
+        arrays = [name for name, _ in self._arrays()]
+        facts = {"num_cols": self.num_cols, "arrays": arrays, "content": self._digest()}
+        (folder / _FACTS).write_text(json.dumps(sealed(facts)), encoding="utf-8")
+
+    def _arrays(self) -> list[tuple[str, Tensor]]:
+        found = [(name, getattr(self, name)) for name in _FILES]
+        return [(name, values) for name, values in found if values is not None]
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for name, values in self._arrays():
+            digest.update(f"[{name} {values.dtype} {list(values.shape)}]".encode())
+            digest.update(values.cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     @property
     def num_rows(self) -> int:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn._io import explain_system_error
+from drgcn._io import explain_system_error, sweep
 from drgcn.data.assemble import RECORDED_FACTS
 from drgcn.errors import DrgcnError, InputError
 from drgcn.gates import gate_factory
@@ -37,11 +37,13 @@ from drgcn.training import (
     clear_checkpoint,
     fit,
 )
+from drgcn.training.checkpoint import Lanes
 from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.objectives import LossChoice
 from drgcn.training.task import tested_inputs
 
 _OPTIMIZERS: dict[str, MakeOptimizer] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+_CHECKPOINTS = ".checkpoints"
 _CURVE_EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 600, 800, 1200, 2000, 3000, 5000)
 
 
@@ -96,9 +98,7 @@ def run(
         result = _fit(experiment, data, missing, options)
         inputs = _tested(experiment, data, result, options.device)
         known.add(_record(experiment, data, result, started, inputs, options.device))
-        clear_checkpoint(checkpoint)
-    else:
-        known.clear(checkpoint, [experiment])
+    known.clear(checkpoint, experiment)
     return known.outcome(experiment, seeds, missing)
 
 
@@ -153,10 +153,10 @@ def run_grid(
                 reasons[identity] = record
             else:
                 known.add(record)
-        clear_checkpoint(options.checkpoint)
+        known.clear(options.checkpoint, *alike.values(), ended=missing)
         done += size
     for shape, same in shapes.items():
-        known.clear(_grid_checkpoint(out, shape), same)
+        known.clear(_grid_checkpoint(out, shape), *same)
     outcomes = []
     for experiment in experiments:
         identity = experiment.identity(content_hash)
@@ -197,6 +197,7 @@ class _Records:
     """Run records of a folder on some data, for a device."""
 
     def __init__(self, out: Path, data: Data, device: torch.device) -> None:
+        sweep(out, out / _CHECKPOINTS)
         self.out, self.content_hash = out, data.dataset.content_hash
         self.build = {"source": source_hash(), "device": device_name(device)}
         self.found: dict[str, dict[Path, RunRecord]] = {}
@@ -217,14 +218,23 @@ class _Records:
         path, record = record.save_or_find(self.out)
         self.of(record.experiment)[path] = record
 
-    def clear(self, checkpoint: Path, experiments: Sequence[Experiment]) -> None:
-        """Remove checkpoints that a process left which was killed after writing its records.
+    def clear(self, checkpoint: Path, *experiments: Experiment, ended: Sequence[int] = ()) -> None:
+        """Remove the checkpoints of seeds that are on record, or have ended without a record; a
+        process that was killed after writing its records may have left them.
 
-        Those later than the records are of a process that trains other seeds.
+        Those of other seeds are of another process.
         """
-        paths = [path for experiment in experiments for path in self.of(experiment)]
-        times = [path.stat().st_mtime for path in paths if path.exists()]
-        clear_checkpoint(checkpoint, max(times, default=-math.inf))
+        found = {
+            (seed, *lane)
+            for experiment in experiments
+            for lane in (_lane_values(experiment), _lane_values(experiment, alone=True))
+            for seed in (*ended, *(s for r in self.of(experiment).values() for s in r.seeds))
+        }
+
+        def done(lanes: Lanes) -> bool:
+            return all((seed, *map(own.get, _OF_A_LANE)) in found for seed, own in lanes)
+
+        clear_checkpoint(checkpoint, done)
 
     def outcome(
         self, experiment: Experiment, seeds: Sequence[int], trained: tuple[int, ...]
@@ -239,6 +249,20 @@ class _Records:
         used = tuple(dict.fromkeys(known[seed] for seed in seeds))
         builds = frozenset(records[path].build for path in used)
         return Outcome(experiment, wanted, used, trained, builds)
+
+
+_OF_A_LANE = ("lr", "weight_decay", "dropout", "exponent")
+
+
+def _lane_values(experiment: Experiment, alone: bool = False) -> tuple[float | None, ...]:
+    """Return what the networks of an experiment are trained with that others of a pass need not
+    have; in a pass of its own, rates and exponents are the model's."""
+    dropout = exponent = None
+    if not alone and _has_own_dropout(experiment):
+        dropout = experiment.dropout
+    if not alone and experiment.reweight in MEASURED_GATES:
+        exponent = experiment.options.get("exponent")
+    return experiment.lr, experiment.weight_decay, dropout, exponent
 
 
 class _PassOptions(NamedTuple):
@@ -273,10 +297,9 @@ def _run_pass(
 ) -> list[RunRecord | str]:
     """Train experiments in one pass; return the record of each, or why there is none."""
     names = ["lr", "weight_decay"] + ["dropout"] * _has_own_dropout(experiments[0])
-    grid = [{name: getattr(e, name) for name in names} for e in experiments]
-    if experiments[0].reweight in MEASURED_GATES:
-        for settings, experiment in zip(grid, experiments, strict=True):
-            settings["exponent"] = experiment.options.get("exponent")
+    names += ["exponent"] * (experiments[0].reweight in MEASURED_GATES)
+    lanes = [dict(zip(_OF_A_LANE, _lane_values(e), strict=True)) for e in experiments]
+    grid = [{name: lane[name] for name in names} for lane in lanes]
     started = _now()
     try:
         result = _fit(pass_of(experiments[0]), data, seeds, options, grid)
@@ -465,11 +488,28 @@ def _best_tests(result: FitResult, place: int) -> dict[str, float]:
 def checkpoint_path(experiment: Experiment, data: Data, out: Path) -> Path:
     """Return the path of a pass's checkpoint; see :func:`drgcn.training.clear_checkpoint`."""
     identity = experiment.identity(data.dataset.content_hash)
-    return out / ".checkpoints" / f"{identity}.safetensors"
+    return out / _CHECKPOINTS / f"{identity}.safetensors"
 
 
 def _grid_checkpoint(out: Path, shape: str) -> Path:
-    return out / ".checkpoints" / f"{shape}-grid.safetensors"
+    return out / _CHECKPOINTS / f"{shape}-grid.safetensors"
+
+
+def clear_recorded(out: Path) -> None:
+    """Remove what processes left that were killed after they had written their records: begun
+    files, and the checkpoints of single experiments. Those of seeds that are not on record stay.
+    """
+    sweep(out, out / _CHECKPOINTS)
+    left = {path.name.partition(".")[0] for path in (out / _CHECKPOINTS).glob("*.safetensors.*")}
+    if not left:
+        return
+    known = RunRecord.read_folder(out).values()
+    for identity in left:
+        seeds = {seed for record in known if record.identity == identity for seed in record.seeds}
+        clear_checkpoint(
+            out / _CHECKPOINTS / f"{identity}.safetensors",
+            lambda lanes, seeds=seeds: {seed for seed, _ in lanes} <= seeds,  # type: ignore[misc]
+        )
 
 
 def stopping_rule(experiment: Experiment) -> StoppingRule:

@@ -285,6 +285,13 @@ def call_model(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
     except InputError:
         raise
     except Exception as error:  # a model of anyone's may raise anything
+        x = inputs[0] if inputs else None
+        if isinstance(x, Tensor) and x.dim() > 1 and not x.is_floating_point():
+            raise InputError(
+                f"Expected features of torch.float32; found {x.dtype}, of which "
+                f"{type(model).__name__} raised {reason_of(error)}. Convert them, "
+                f"data.x = data.x.float()."
+            ) from error
         raise InputError(
             f"Expected a model that takes {_shapes(inputs)}; {type(model).__name__} raised "
             f"{reason_of(error)}"

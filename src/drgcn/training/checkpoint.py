@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
+import json
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from torch_geometric.data import Data
 
 from drgcn._io import remove_orphans, write_whole
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import UNSOUND
 from drgcn.streams import stream_key
 from drgcn.training.inputs import name_of
 
@@ -29,26 +30,38 @@ from drgcn.training.inputs import name_of
 _STATE: Final = 4
 
 
+#: Networks of a checkpoint: the seed of each, and what it is trained with.
+Lanes = Sequence[tuple[int, Mapping[str, Any]]]
+
+
 def save_checkpoint(
-    path: Path, tensors: dict[str, Tensor], seconds: float, fingerprint: str = ""
+    path: Path,
+    tensors: dict[str, Tensor],
+    seconds: float,
+    fingerprint: str = "",
+    lanes: Lanes | None = None,
 ) -> None:
     """Write a checkpoint that takes the place of the old one in one step."""
     # Copies: safetensors refuses tensors that share memory, such as views of one buffer.
     copies = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
     facts = {"seconds": repr(seconds), "run": fingerprint}
+    if lanes is not None:
+        facts["lanes"] = json.dumps(lanes)
     facts["sha256"] = _digest(copies, facts)
     # Not save_file, which writes beside the file under a name of its own: a kill would leave it.
     write_whole(path, save(copies, metadata=facts))
 
 
-def clear_checkpoint(path: Path, before: float = math.inf) -> None:
+def clear_checkpoint(path: Path, done: Callable[[Lanes], bool] | None = None) -> None:
     """Remove the checkpoints of a pass, once its results are stored elsewhere.
 
     What another process is writing at this moment stays: it is removed at that one's own end.
 
     Args:
         path: Path that they begin with.
-        before: Time of the system; those that were written later stay.
+        done: Says of the networks that a checkpoint was asked for whether they need it no more.
+            Checkpoints that nobody can go on from are removed in any case, and those of earlier
+            versions, which do not say what they hold, stay. (default: remove all)
     """
     if not path.parent.is_dir():
         return
@@ -56,8 +69,18 @@ def clear_checkpoint(path: Path, before: float = math.inf) -> None:
     block = re.compile(rf"{re.escape(path.name)}\.[0-9a-f]{{8}}")
     for saved in path.parent.iterdir():
         with suppress(FileNotFoundError):  # another process may clear at the same time
-            if block.fullmatch(saved.name) and saved.stat().st_mtime <= before:
+            if block.fullmatch(saved.name) and (done is None or _is_done(saved, done)):
                 saved.unlink()
+
+
+def _is_done(path: Path, done: Callable[[Lanes], bool]) -> bool:
+    """Judge by what a checkpoint holds: times of the system may jump."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            lanes = json.loads((file.metadata() or {}).get("lanes", "null"))
+        return lanes is not None and done(lanes)
+    except (SafetensorError, *UNSOUND):
+        return True
 
 
 def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor], float] | None:

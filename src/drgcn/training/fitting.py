@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from drgcn.training.inputs import (
     checked_seeds,
     expect_elementwise,
     name_of,
+    shown,
 )
 from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.randomness import SeededRandomness
@@ -171,6 +173,7 @@ def fit(
     one_graph = isinstance(data, Data) and data.get("graph") is None
     together = one_graph and inductive is None and batch_size is None
     passes = passes_of(grid, usual, splits_together=together)
+    _expect_arguments(make_model, passes)
     decay = max(lane.weight_decay for one in passes for lane, _ in one.settings)
     expect_elementwise(optimizer, lr, decay)
     training = _Training(
@@ -204,6 +207,10 @@ def fit(
     return FitResult.concatenate(results)
 
 
+_GRID_FORMS: Final = (
+    'grid to be lists of values by name, such as {"lr": [0.01, 0.05]}, or a list of settings, '
+    'such as [{"lr": 0.01}, {"lr": 0.05}]'
+)
 # Lists of values by name, or a list of settings.
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 
@@ -231,13 +238,23 @@ def passes_of(grid: Grid | None, usual: LaneSettings, *, splits_together: bool) 
     if grid is None:
         return [GridPass({}, [(usual, {})])]
     if isinstance(grid, Mapping):
-        wrong = [n for n, v in grid.items() if isinstance(v, str) or not isinstance(v, Sequence)]
+        wrong = [
+            n
+            for n, v in grid.items()
+            if isinstance(v, str) or not isinstance(v, Sequence) or not v
+        ]
         if wrong:
             raise InputError(
-                f"Expected a list of values for {wrong[0]}; found {grid[wrong[0]]!r}."
+                f"Expected a list of values for {wrong[0]}, at least one; found "
+                f"{shown(grid[wrong[0]])}."
             )
         chosen = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    elif isinstance(grid, str) or not isinstance(grid, Sequence):
+        raise InputError(f"Expected {_GRID_FORMS}; found {shown(grid)}.")
     else:
+        odd = [one for one in grid if not isinstance(one, Mapping)]
+        if odd:
+            raise InputError(f"Expected {_GRID_FORMS}; found {shown(odd[0])} in the list.")
         chosen = [dict(settings) for settings in grid]
     if not grid or any(chosen.count(settings) > 1 for settings in chosen):
         raise InputError(f"Expected different settings in the grid, at least one; found {grid}.")
@@ -257,11 +274,30 @@ def passes_of(grid: Grid | None, usual: LaneSettings, *, splits_together: bool) 
     return passes
 
 
+def _expect_arguments(make_model: Callable[..., torch.nn.Module], passes: list[GridPass]) -> None:
+    """Refuse names that are neither settings nor arguments of the function that makes models."""
+    asked = [name for one in passes for name in one.arguments]
+    try:
+        known = inspect.signature(make_model).parameters.values()
+    except (TypeError, ValueError):  # no function, which is told later; or one of C
+        return
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known):
+        return
+    named = {p.name for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    unknown = [name for name in asked if name not in named]
+    if unknown:
+        raise InputError(
+            f"Expected names of settings in the grid ({', '.join(LANE_SETTINGS)}), or arguments "
+            f"of the function that makes the model ({', '.join(sorted(named)) or 'it has none'}); "
+            f"found {shown(unknown[0])}."
+        )
+
+
 def _check_lane(lane: LaneSettings) -> None:
     checked_rate(lane.lr, "lr")
     checked_rate(lane.weight_decay, "weight_decay")
     for name, value in (("dropout", lane.dropout), ("label_smoothing", lane.label_smoothing)):
-        if value is not None and not 0 <= value < 1:
+        if value is not None and checked_rate(value, name) >= 1:
             raise InputError(f"Expected {name} from 0 to below 1 in the grid; found {value}.")
 
 
@@ -378,6 +414,7 @@ def _run_pass(
         if grid_pass.settings[0][1]:
             loop.label = repr(grid_pass.arguments)
         loop.fingerprint = fingerprint_of(settings, graphs_in(data), make_model, task.val.inputs)
+    loop.asked = {(lane.seed, lane.trained) for lane in lanes}
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
     results = []

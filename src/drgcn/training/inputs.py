@@ -21,6 +21,8 @@ from drgcn.errors import DrgcnWarning, InputError
 PARTS: Final = ("train", "val", "test")
 # Seeds below this have keys of their own, see :func:`drgcn.streams.stream_key`.
 _SEEDS: Final = 2**53
+# Edges whose opposites are looked for first.
+_FEW: Final = 4096
 # Characters of another library's error that are repeated.
 _REASON: Final = 120
 # Meaning of labels: class numbers, zeros and ones, measurements, or edges and pairs without one.
@@ -111,6 +113,55 @@ def check_features(data: Data) -> None:
                 f"infinite entries in data.{name}. Fill or drop them, for example with "
                 f"torch.nan_to_num."
             )
+    _check_edges(data)
+
+
+def _share_any(values: Tensor, others: Tensor) -> bool:
+    """Test if a value stands in both."""
+    others = others.sort().values
+    place = torch.searchsorted(others, values).clamp(max=len(others) - 1)
+    return bool((others[place] == values).any())
+
+
+def _check_edges(data: Data) -> None:
+    """Refuse edges of another form than PyG's, and warn if all go one way."""
+    edges, nodes = data.get("edge_index"), int(data.num_nodes or 0)
+    if edges is None:  # a model may do without, or take them by another name
+        return
+    whole = isinstance(edges, Tensor) and not (edges.is_floating_point() or edges.is_complex())
+    if not whole or edges.dim() != 2 or edges.size(0) != 2 or edges.dtype == torch.bool:
+        found = (
+            f"{edges.dtype} of shape {list(edges.shape)}"
+            if isinstance(edges, Tensor)
+            else type(edges).__name__
+        )
+        turned = whole and edges.dim() == 2 and edges.size(1) == 2
+        advice = "Turn it, data.edge_index.t().contiguous()" if turned else "Convert it"
+        raise InputError(
+            f"Expected data.edge_index as whole numbers [2, edges]; found {found}. {advice}."
+        )
+    if not edges.numel():
+        return
+    first, last = int(edges.min()), int(edges.max())
+    if first < 0 or last >= nodes:
+        raise InputError(
+            f"Expected edges between the nodes 0 to {nodes - 1:,}; found node "
+            f"{first if first < 0 else last:,} in data.edge_index. Number the nodes as the rows "
+            f"of data.x."
+        )
+    source, target = edges.long()
+    between = source != target
+    keys = source[between] * nodes + target[between]
+    back = target[between] * nodes + source[between]
+    # A few are enough for nearly every graph; large ones would take long to sort.
+    if len(keys) and not _share_any(keys, back[:_FEW]) and not _share_any(keys, back):
+        warnings.warn(
+            "every edge of data.edge_index goes one way alone, so a node hears only of those that "
+            "point to it: if the graph is undirected, list each edge in both directions "
+            "(torch_geometric.utils.to_undirected), as drgcn.data.load does",
+            DrgcnWarning,
+            stacklevel=4,
+        )
 
 
 def labels_of(y: Any, count: int, what: str) -> Tensor:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from drgcn.kernels import triton_available, with_lanes
-from drgcn.streams import call_key, random_16bit, random_uniform
+from drgcn.streams import call_key, hashed_pieces, random_16bit, random_uniform
 
 LEVELS: Final = 1 << 16
 
@@ -47,8 +48,8 @@ def _factors(key: Tensor, count: int, dropped: int, dtype: torch.dtype) -> Tenso
     scale = LEVELS / max(LEVELS - dropped, 1)
     if key.is_cuda and _hashed_factors is not None:
         return _hashed_factors(key, count, dropped - LEVELS // 2, scale, dtype)
-    keep = random_16bit(key, count) >= dropped - LEVELS // 2
-    return keep.to(dtype) * scale
+    least, scales = torch.full_like(key, dropped - LEVELS // 2), key.new_tensor(scale, dtype=dtype)
+    return _plain_factors(key, least, scales.expand(key.shape), count)
 
 
 @_factors.register_fake
@@ -67,8 +68,7 @@ def _factors_at(key: Tensor, level: Tensor, count: int, dtype: torch.dtype) -> T
     scale = (LEVELS / (LEVELS - level).clamp(min=1).double()).to(dtype)
     if key.is_cuda and _hashed_factors is not None:
         return _hashed_factors(key, count, level - LEVELS // 2, scale, dtype)
-    keep = random_16bit(key, count) >= (level - LEVELS // 2)[..., None]
-    return keep.to(dtype) * scale[..., None]
+    return _plain_factors(key, level - LEVELS // 2, scale, count)
 
 
 @_factors_at.register_fake
@@ -83,6 +83,24 @@ def _(
     key = with_lanes(key, in_dims[0], info.batch_size)
     level = with_lanes(level, in_dims[1], info.batch_size)
     return _factors_at(key, level, *rest), 0
+
+
+def _plain_factors(key: Tensor, least: Tensor, scale: Tensor, count: int) -> Tensor:
+    """Factors ``[..., count]`` for keys ``[...]``: ``scale`` where the 16-bit draw is at least
+    ``least``, else zero."""
+    if key.is_cuda:
+        return (random_16bit(key, count) >= least[..., None]) * scale[..., None]
+    wide = np.float64 if scale.dtype == torch.float64 else np.float32
+    out = np.empty((key.numel(), count), wide)
+    lanes = zip(
+        key.flatten().tolist(), least.flatten().tolist(), scale.flatten().tolist(), strict=True
+    )
+    for row, (number, low, factor) in zip(out, lanes, strict=True):
+        for start, drawn in hashed_pieces(number, count):
+            piece = row[start : start + len(drawn)]
+            piece[:] = drawn >= low
+            piece *= wide(factor)
+    return torch.from_numpy(out).view(*key.shape, count).to(scale.dtype)
 
 
 class SeededRandomness(TorchFunctionMode):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 import torch.nn.functional as F
@@ -320,6 +320,7 @@ def load_fit(
         ) from None
     if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
         raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
+    _expect_sound(facts, tensors, folder)
     if facts.get("kind") == "links":
         make_model, prepare = link_maker(make_model, prepare), None
     models = []
@@ -351,6 +352,42 @@ def load_fit(
     return FitResult(
         **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])
     )
+
+
+def _expect_sound(facts: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> None:
+    """Refuse facts of other types, of unequal lengths, or without their curves."""
+    seeds = facts.get("seeds")
+    count = len(seeds) if isinstance(seeds, list) else 0
+    kinds: dict[str, tuple[type, ...]] = {
+        **dict.fromkeys(("seeds", "best_epoch", "epochs_run"), (int,)),
+        **dict.fromkeys(("val_accuracy", "test_accuracy"), (int, float)),
+        "settings": (dict,),
+    }
+    wrong = [
+        name
+        for name, kind in kinds.items()
+        if not isinstance(values := facts.get(name), list)
+        or not len(values) == count > 0
+        or not all(isinstance(v, kind) and not isinstance(v, bool) for v in values)
+    ]
+    plain = {"metric": (str,), "model": (str,), "seconds": (int, float)}
+    wrong += [name for name, kind in plain.items() if type(facts.get(name)) not in kind]
+    if type(facts.get("higher_is_better", True)) is not bool:
+        wrong.append("higher_is_better")
+    if facts.get("kind") not in (None, *get_args(Kind)):
+        wrong.append("kind")
+    # Without a digest, a name that was changed is the sign of others that were.
+    wrong += sorted(facts.keys() - {*_NUMBERS, "higher_is_better", "kind", "layout", "model"})
+    curves = [name.split("/", 2) for name in tensors if name.startswith("curves/")]
+    names = {parts[-1] for parts in curves}
+    every = {f"curves/{place}/{name}" for place in range(count) for name in names}
+    if not every <= tensors.keys() or len(curves) != len(every):
+        wrong.append("curves")
+    if wrong:
+        raise InputError(
+            f"Expected the numbers of a result in {folder}, each as FitResult.save writes it; "
+            f"found {wrong[0]!r} in another form. Save the result again."
+        )
 
 
 def _digest(facts: dict[str, Any], tensors: bytes) -> str:

@@ -6,7 +6,7 @@ import inspect
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -399,6 +399,7 @@ class EpochLoop:
     ) -> None:
         self.usual = usual or LaneSettings()
         self.label = ""  # of passes of a grid, which may share all of these settings
+        self.asked: set[tuple[int, LaneSettings]] = set()  # the others only fill a block
         self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -423,7 +424,7 @@ class EpochLoop:
         # States are saved only between epochs: resumed from the middle of one, training would
         # not come to the same numbers. So an interruption goes back to the last checkpoint.
         if path is not None:
-            save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
+            self._save(path, trainer, seconds)
         self.finished += 1
         return seconds
 
@@ -442,8 +443,7 @@ class EpochLoop:
             if lanes is not None and (due or leaving):
                 take_back(trainer, working, lanes)
             if path is not None and due:
-                seconds = spent + now - start
-                save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint)
+                self._save(path, trainer, spent + now - start)
                 saved = now
             if leaving:
                 lanes = trainer.active.nonzero().flatten()
@@ -451,6 +451,11 @@ class EpochLoop:
                 runner = EpochRunner(working)
         if lanes is not None:
             take_back(trainer, working, lanes)
+
+    def _save(self, path: Path, trainer: Trainer, seconds: float) -> None:
+        lanes = zip(trainer.stack.seeds, trainer.lanes, strict=True)
+        held = [(lane[0], asdict(lane[1])) for lane in lanes if lane in self.asked]
+        save_checkpoint(path, state_tensors(trainer), seconds, self.fingerprint, held)
 
     def _path(self, trainer: Trainer) -> Path | None:
         if self.checkpoint is None:
@@ -462,10 +467,12 @@ class EpochLoop:
         return self.checkpoint.with_name(f"{self.checkpoint.name}.{seeds:08x}")
 
     def _report(self, trainer: Trainer, epoch: int, now: float) -> None:
-        if self.progress is None or now - self.reported < _REPORT_EVERY:
+        going_on = bool(trainer.active.any())
+        last = epoch == self.epochs or not going_on
+        if self.progress is None or (now - self.reported < _REPORT_EVERY and not last):
             return
         self.reported = now
-        active = trainer.active if bool(trainer.active.any()) else ~trainer.active
+        active = trainer.active if going_on else ~trainer.active
         self.progress(
             Progress(
                 epochs_done=self.finished * self.epochs + epoch,

@@ -17,8 +17,9 @@ from scipy.linalg import inv, sqrtm
 from scipy.stats import binom
 
 from drgcn.audit.duplicates import features as module
+from drgcn.audit.duplicates import hashing
 from drgcn.audit.duplicates.features import NearDuplicates, exact_duplicates, near_duplicates
-from drgcn.audit.duplicates.hashing import expected_recall
+from drgcn.audit.duplicates.hashing import candidates, expected_recall
 from drgcn.errors import InputError
 
 
@@ -347,3 +348,25 @@ def test_bad_input_is_refused() -> None:
     x[2, 0] = np.nan
     with pytest.raises(InputError, match="row 2, column 0"):
         near_duplicates(x)
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+@pytest.mark.parametrize(("rows", "window"), [(2, 8), (8, 8), (9, 8), (100, 1), (100, 8)])
+@pytest.mark.parametrize("values", [3, 1 << 31])
+def test_candidates_in_pieces_and_threads_are_those_of_the_definition(
+    monkeypatch, kind, rows, window, values
+):
+    monkeypatch.setattr(hashing, "_PIECE", 16)
+    draw = np.random.default_rng(rows)
+    keys = draw.integers(0, values, (11, rows)).astype(kind) << kind(kind().itemsize)
+    signatures = draw.integers(0, 3, (rows, 4), dtype=np.uint64)
+    expected = set()
+    for key in keys:
+        order = sorted(range(rows), key=lambda row: (key[row], row))
+        for place, a in enumerate(order):
+            for b in order[place + 1 : place + 1 + window]:
+                apart = sum(int(x).bit_count() for x in signatures[a] ^ signatures[b])
+                if apart <= 2:
+                    expected.add((min(a, b), max(a, b)))
+    found = candidates(keys, signatures, 2, window)
+    assert list(map(tuple, found.tolist())) == sorted(expected)

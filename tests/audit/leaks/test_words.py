@@ -213,6 +213,7 @@ def test_two_columns_are_enough(tmp_path):
         ("dim,word\n0,a\n0,b\n", "line 3: expected dim"),
         ("dim,word\n-1,a\n", "line 2: expected dim"),
         ("dim,word\nx,a\n", "found 'x'"),
+        (f"dim,word\n{'9' * 5000},a\n", "line 2: expected dim"),
         ("dim,word\n1,a\n2,b\n", "columns 0 to 1, each once"),
         ("dim,word\n0,\xff\n", "cannot be read"),
     ],

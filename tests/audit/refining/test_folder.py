@@ -167,3 +167,19 @@ def test_a_killed_run_leaves_no_folder_of_that_name(tmp_path):
     assert left.name.startswith(".out.partial-")
     write_refined(refine(load("wine")), tmp_path / "out")
     assert load(tmp_path / "out").num_nodes == 178
+
+
+@pytest.mark.parametrize("name", ["nodes.parquet", "edges.csv", "node_map.csv", "refined.json"])
+def test_a_folder_that_was_changed_is_refused(tmp_path, name):
+    folder = write_refined(refine(ring(), [[0, 1]]), tmp_path / "out")
+    path = folder / name
+    whole = path.read_bytes()
+    place = whole.rindex(b"1")
+    path.write_bytes(whole[:place] + b"2" + whole[place + 1 :])
+    with pytest.raises(InputError, match="as `drgcn refine` wrote it; found otherwise"):
+        load(folder)
+    path.write_bytes(whole)
+    facts = json.loads((folder / "refined.json").read_text())
+    earlier = {key: value for key, value in facts.items() if key not in ("files", "sha256")}
+    (folder / "refined.json").write_text(json.dumps(earlier))
+    load(folder)

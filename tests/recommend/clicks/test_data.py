@@ -98,6 +98,12 @@ def test_folders_that_are_not_ours(tmp_path):
             ClickData.load(tmp_path / "other")
     manifest = small().save(tmp_path / "set") / "clicks.json"
     facts = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(facts | {"name": "another"}))
+    with pytest.raises(InputError, match="it was changed since"):
+        ClickData.load(tmp_path / "set")
+    del facts["sha256"]  # as folders were before there were digests
+    manifest.write_text(json.dumps(facts))
+    assert ClickData.load(tmp_path / "set").name == facts["name"]
     manifest.write_text(json.dumps(facts | {"version": 99}))
     with pytest.raises(InputError, match=r"Expected version 1 .* has version 99"):
         ClickData.load(tmp_path / "set")
@@ -239,5 +245,10 @@ def test_sides_are_compared_in_pieces(tmp_path, monkeypatch):
     test_written_and_read(tmp_path, True)
     path = tmp_path / "set" / "by_item" / "col.npy"
     np.save(path, np.array([1, 0, 2, 3, 0], dtype=np.int32))
+    with pytest.raises(InputError, match="an array is not what was written"):
+        ClickData.load(tmp_path / "set")
+    facts = json.loads(path.with_name("graph.json").read_text())
+    earlier = {name: facts[name] for name in ("num_cols", "arrays")}
+    path.with_name("graph.json").write_text(json.dumps(earlier))
     with pytest.raises(InputError, match="same clicks by user and by item"):
         ClickData.load(tmp_path / "set")

@@ -146,6 +146,8 @@ def test_settings_that_cannot_be():
         ({"numeric": ("a",), "category": ("a",)}, "more than one for a"),
         ({"category": ("a",), "several": ("a",)}, "more than one for a"),
         ({"rating": "stars"}, "least one together"),
+        ({"rating": "stars", "min_rating": math.nan}, "finite least rating"),
+        ({"memory": "\u0663GB"}, "memory such as 4GB"),
         ({"core": -1}, "core from 0 on"),
         ({"separator": ""}, "separator of at least one"),
     ]:
@@ -207,3 +209,21 @@ def test_ids_that_are_bytes_or_lists(tmp_path):
     for user in (b"\xff", [1], {"a": 1}):
         path = write_parquet(tmp_path / "c.parquet", NAMES, [(user, 1, START)])
         refused(tmp_path, "whole numbers or text in 'user'", path)
+
+
+@pytest.mark.parametrize("word", ["1_000", "0x10", "\u0663", "1e400", "9" * 400, "inf"])
+def test_odd_ways_to_write_numbers_are_no_times_and_ratings(tmp_path, word):
+    names = ("user", "item", "time", "stars")
+    rows = [("a", "x", START, 3), ("b", "x", word, 3)]
+    path = write_csv(tmp_path / "c.csv", names, rows)
+    refused(tmp_path, "a time in every row", path)
+    path = write_csv(tmp_path / "c.csv", names, [(*row[:2], START, row[2]) for row in rows])
+    settings = IngestSettings(rating="stars", min_rating=1.0)
+    refused(tmp_path, "a number in every row", path, settings=settings)
+
+
+def test_a_word_with_an_underscore_is_a_category(tmp_path):
+    path = write_csv(tmp_path / "c.csv", NAMES, GOOD)
+    users = write_csv(tmp_path / "u.csv", ("user", "size"), [("a", "1_000"), ("b", "2_000")])
+    report = ingest(path, tmp_path / "out", users=users)
+    assert report.users.columns == (("size", "category"),)

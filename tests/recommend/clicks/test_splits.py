@@ -7,6 +7,7 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph, ClickSplit, SplitRule, split_clicks
+from drgcn.recommend.clicks.data import click_weights
 from drgcn.recommend.clicks.splits import hold_out
 from drgcn.recommend.study import EvaluationSplit
 
@@ -221,3 +222,30 @@ def test_without_days_a_share_of_every_users_clicks_is_held_out(days):
     lone = ClickGraph.from_pairs(torch.arange(50), torch.zeros(50).long(), 50, 1)
     with pytest.raises(InputError, match="found 50 and 0"):
         hold_out(lone, 0.5)
+
+
+def test_nothing_up_to_a_day_is_held_out():
+    days = torch.tensor([0] * 60 + [1] * 20 + [2] * 14 + [3] * 4 + [4] * 2)
+    clicks = ClickGraph.from_pairs(torch.arange(100) % 10, torch.arange(100) // 10, 10, 10, days)
+    assert hold_out(clicks, 0.2, after=2).targets.num_clicks == 6
+    assert hold_out(clicks, 0.01, after=0).targets.num_clicks == 2
+    with pytest.raises(InputError, match="found 100 and 0"):
+        hold_out(clicks, 0.2, after=4)
+
+
+def test_clicks_of_a_part_weigh_by_their_own_days():
+    """Whatever the days of the part stand for: a split numbers its parts by them."""
+    clicks = random_clicks(users=30, items=20, clicks=300, days=9)
+    data = ClickData(clicks)
+    train = split_clicks(data, SplitRule.parse("random:0.2")).test.train
+    day = {pair: int(d) for pair, d in zip(pairs(clicks), clicks.days, strict=True)}
+    own = [day[pair] for pair in pairs(train)]
+    assert clicks.days_of(train).tolist() == own
+    expected = [0.5 ** ((max(own) - d) / 2.5) for d in own]
+    torch.testing.assert_close(
+        click_weights(data, train, 2.5), torch.tensor(expected, dtype=torch.float64)
+    )
+    with pytest.raises(InputError, match="a part of these clicks"):
+        train.days_of(clicks)
+    with pytest.raises(InputError, match="the parts train, test"):
+        click_weights(ClickData(clicks, parts=("train", "test")), train, 1.0)

@@ -11,7 +11,8 @@ from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.model.run_folder import load_run, save_run
 from tests.recommend.model.clicks import data, graph
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "recommend_inside.md").read_text()
+PAGE = PAGE.partition("\n## Training past one process")[2].partition("\n## ")[0]
 
 
 def tensors(clicks):
@@ -60,7 +61,7 @@ def test_tables_of_the_page():
 def test_code_on_the_page_runs_alone(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {}
-    exec(compile(code, "docs/scale.md", "exec"), names)
+    exec(compile(code, "docs/recommend_inside.md", "exec"), names)
     config = {"clicks": data().save(tmp_path / "clicks"), "steps": 1, "checkpoint": tmp_path / "c"}
     model = names["train_rank"](config)
     save_run(tmp_path / "run", model, {}, torch.zeros(1), {})

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("ranks")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_changes_nothing(victim, clicks, unbroken, tmp_path):
     out = tmp_path / "run"
-    # One restart must do: see docs/scale.md on what goes wrong without our setting.
+    # One restart must do: see docs/recommend_inside.md on what goes wrong without our setting.
     process = start(clicks, out, "--workers", 2, "--restarts", 1)
     ranks = under_way(process, out)
     os.kill(ranks[victim]["pid"], signal.SIGKILL)

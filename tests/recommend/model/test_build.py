@@ -26,7 +26,7 @@ class BuiltError(Exception):
 def catch(monkeypatch, module, work):
     """The options with which some work builds its first model."""
 
-    def stop(clicks, graph, options=None):
+    def stop(clicks, graph, options=None, *_):
         raise BuiltError(options)
 
     monkeypatch.setattr(module, "build_model", stop)

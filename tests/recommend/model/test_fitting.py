@@ -177,3 +177,20 @@ def test_popular_items_are_those_of_an_evaluation():
     vectors = torch.zeros(clicks.num_users, 2), torch.zeros(clicks.num_items, 2)
     report = evaluate(*vectors, split, 5, exclude_seen=True)
     assert popular_recall(split, STOPPING) == report.popularity["all"]["recall"].mean
+
+
+def test_a_half_life_is_chosen_by_lists_of_popular_items():
+    """Items that were popular long ago, and others now: a short half-life finds the latter."""
+    from drgcn.recommend.clicks import ClickData, ClickGraph
+    from drgcn.recommend.model.fitting import choose_half_life
+
+    number = torch.arange(400)
+    old = number < 300
+    items = torch.where(old, number % 3, 3 + number % 3)
+    days = torch.where(old, number % 20, 20 + number % 5)
+    graph = ClickGraph.from_pairs(number, items, 400, 9, days)
+    data, split = ClickData(graph), hold_out(graph, day=23)
+    stopping = replace(STOPPING, n=3, exclude_seen=False)
+    best, recalls = choose_half_life(data, split, stopping, (1.0, 1000.0))
+    assert (best, recalls) == (1.0, {"none": 0.0, "1": 1.0, "1000": 0.0})
+    assert choose_half_life(data, split, stopping, (1000.0,))[0] is None  # of equals, the plain

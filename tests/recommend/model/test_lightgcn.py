@@ -120,7 +120,7 @@ def hybrid(clicks, **options):
     return made, made.inputs(clicks.graph, made.prepare_attributes(clicks))
 
 
-@pytest.mark.parametrize("gate", ["none", "static", "dr"])
+@pytest.mark.parametrize("gate", ["none", "constant", "static", "dr"])
 def test_the_hybrid_is_lightgcn_over_ids_and_attributes(gate):
     clicks = data()
     model, inputs = hybrid(clicks, gate=gate)

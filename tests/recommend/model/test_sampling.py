@@ -123,3 +123,33 @@ def test_places_land_uniformly_whatever_the_key():
 def test_nothing_cannot_be_permuted():
     with pytest.raises(InputError, match="at least one"):
         KeyedPermutation(0)
+
+
+def test_clicks_are_drawn_as_often_as_they_weigh():
+    """In every epoch never a whole draw off; with equal weights each click once, as without."""
+    from drgcn.recommend.model.sampling import Positives, item_shares
+
+    clicks = graph(clicks=300)
+    count = clicks.num_clicks
+    weights = torch.rand(count, generator=torch.Generator().manual_seed(1)) ** 3
+    keys = clicks._keys()
+
+    def drawn(epoch, weights):
+        positives = Positives(clicks, count, seed=5, weights=weights)
+        users, items = positives.window(epoch, 1)
+        place = torch.searchsorted(keys, users[0] * clicks.num_items + items[0])
+        assert torch.equal(keys[place], users[0] * clicks.num_items + items[0])
+        return torch.bincount(place, minlength=count)
+
+    expected = count * weights.double() / weights.double().sum()
+    epochs = torch.stack([drawn(epoch, weights) for epoch in range(200)]).double()
+    assert (epochs - expected).abs().max() < 1
+    assert (epochs.mean(0) - expected).abs().max() < 5 * 0.5 / 200**0.5
+    assert (drawn(3, torch.ones(count)) == 1).all()
+    share = item_shares(clicks, weights)
+    items = clicks.by_user.col.long()
+    whole = torch.zeros(clicks.num_items, dtype=torch.float64).index_add(
+        0, items, expected / count
+    )
+    torch.testing.assert_close(share, whole)
+    torch.testing.assert_close(item_shares(clicks, torch.ones(count)), item_shares(clicks))

@@ -193,6 +193,9 @@ def test_is_seen():
         for u, line in zip(users.tolist(), items.tolist(), strict=True)
     ]
     assert is_seen(graph, users, items).tolist() == expected
+    assert 9 < graph.num_entries <= items.numel()  # so that each of both ways is gone
+    for query, one in enumerate(expected):
+        assert is_seen(graph, users[[query]], items[[query]]).tolist() == [one]
     assert not is_seen(clicks([[], []], 5), torch.tensor([0, 1]), torch.zeros(2, 3).long()).any()
 
 

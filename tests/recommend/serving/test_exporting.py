@@ -20,6 +20,7 @@ from drgcn.recommend.serving import (
     model_hash,
 )
 from drgcn.recommend.serving.server import ServedExport
+from drgcn.records import sealed
 
 from ..model.clicks import data as random_data
 from .conftest import shop_data
@@ -135,8 +136,11 @@ def test_an_unknown_kind_of_index(shop, tmp_path):
 
 
 def change(folder, **facts):
+    """As somebody would who knows how the digest is made."""
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+    changed = json.loads(path.read_text()) | facts
+    changed.pop("sha256", None)
+    path.write_text(json.dumps(sealed(changed)))
 
 
 def use(folder):
@@ -211,6 +215,10 @@ def test_a_manifest_that_does_not_match(copied, shop, tmp_path):
     with pytest.raises(InputError, match="of that form"):
         ExportFolder(copied)
     del facts["metric"]
+    (copied / "manifest.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="it was changed since"):
+        ExportFolder(copied)
+    del facts["sha256"]  # as manifests were before there were digests
     (copied / "manifest.json").write_text(json.dumps(facts))
     with pytest.raises(InputError, match="Expected metric in"):
         ExportFolder(copied)
@@ -298,6 +306,10 @@ def test_texts_nested_too_deep(copied, shop, tmp_path):
         ExportFolder(copied)
     run = shutil.copytree(shop / "run", tmp_path / "run")
     settings = json.loads((run / "settings.json").read_text())
+    (run / "settings.json").write_text(json.dumps(settings | {"training": {}}))
+    with pytest.raises(InputError, match="it was changed since"):
+        LoadedRun.open(run)
+    del settings["sha256"]  # as runs were before there were digests
     for text in (
         deep,
         "[]",

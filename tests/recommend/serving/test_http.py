@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import threading
 import warnings
@@ -22,6 +23,7 @@ from drgcn.recommend.serving.server import (
     RequestMeter,
     ServedExport,
     read_token,
+    serve,
 )
 
 from .test_recommender import seen_by
@@ -143,11 +145,62 @@ def test_texts_that_are_no_requests(client):
         '{"attributes": [{"\\ud800": 1}]}',
         '{"\\ud800": 1}',
         b"\xff\xfe",
+        '{"users": ["u07"]}'.encode("utf-16"),
+        '\ufeff{"users": ["u07"]}',
+        '{"users": ["u07"], "n": NaN}',
+        '{"users": ["u07"], "n": -Infinity}',
+        '{"users": ["u07"], "n": 1e400}',
+        '{"users": ["u07"], "n": 1' + "0" * 5000 + "}",
+        '{"users": ["u07"], "users": ["u08"]}',
+        '{"attributes": [{"a": 1, "a": 2}]}',
+        f'{{"users": [{2**70}]}}',
+        f'{{"users": ["u07"], "deny": [{2**63}]}}',
     ):
         headers = {"content-type": "application/json"}
         answer = client.post("/recommend", content=text, headers=headers)
         assert answer.status_code == 422, text
         assert answer.json()["detail"].startswith("Expected")
+
+
+def test_whole_numbers_may_have_a_point(client):
+    found = client.post(
+        "/similar",
+        content='{"items": [17.0, 2.7e1], "n": 3.0}',
+        headers={"content-type": "application/json; charset=utf-8"},
+    )
+    assert found.status_code == 200
+    assert found.json() == client.post("/similar", json={"items": [17, 27], "n": 3}).json()
+
+
+def test_other_kinds_of_content_are_refused(client):
+    text = '{"users": ["u07"]}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"):
+        answer = client.post("/recommend", content=text, headers={"content-type": kind})
+        assert answer.status_code == 422
+        assert "content-type" in answer.json()["detail"]
+    for method in ("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", "BREW"):
+        answer = client.request(method, "/recommend")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+def test_a_signal_before_the_server_runs_ends_it(shop, monkeypatch):
+    uvicorn = pytest.importorskip("uvicorn")
+    plain, late = uvicorn.Server.run, threading.Event()
+
+    def run(self, sockets=None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return plain(self, sockets)
+
+    def end():
+        late.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    watch = threading.Timer(20, end)
+    watch.start()
+    serve(shop / "export", port=0)
+    watch.cancel()
+    assert not late.is_set()
 
 
 def values_of(client):
@@ -526,35 +579,44 @@ def test_more_requests_at_once_than_allowed():
     assert 'drgcn_requests_total{path="/recommend",status="503"} 1' in text
 
 
-def test_connections_are_few_and_do_not_wait_for_ever():
+@contextlib.asynccontextmanager
+async def listening_to(app, **limits):
+    """The address of a server, and its state."""
     uvicorn = pytest.importorskip("uvicorn")
     from drgcn.recommend.serving.http import LimitedConnection
     from drgcn.recommend.serving.server import _listen
 
-    async def app(scope, receive, send):
-        while (await receive()).get("more_body"):
-            pass
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"here"})
+    state = uvicorn.server.ServerState()
+    config = uvicorn.Config(app, log_level="error", ws="none", lifespan="off")
 
-    async def asked(line, request=b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"):
+    def connection():
+        return LimitedConnection(
+            limits=HttpLimits(**limits), config=config, server_state=state, app_state={}
+        )
+
+    listening = _listen("127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(connection, sock=listening)
+    yield listening.getsockname(), state
+    server.close()
+    await asyncio.sleep(0)
+
+
+async def say_here(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"here"})
+
+
+GET = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+
+
+def test_connections_are_few_and_do_not_wait_for_ever():
+    async def asked(line, request=GET):
         line[1].write(request)
         return await line[0].readuntil(b"\r\n\r\n")
 
-    async def run():
-        state = uvicorn.server.ServerState()
-        config = uvicorn.Config(app, log_level="error", ws="none", lifespan="off")
-        limits = HttpLimits(connections=2, seconds=0.3)
-
-        def connection():
-            return LimitedConnection(
-                limits=limits, config=config, server_state=state, app_state={}
-            )
-
-        listening = _listen("127.0.0.1", 0)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(connection, sock=listening)
-        address = listening.getsockname()
+    async def run(address, state):
         silent = await asyncio.open_connection(*address)
         half = await asyncio.open_connection(*address)
         half[1].write(b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nabc")
@@ -562,7 +624,7 @@ def test_connections_are_few_and_do_not_wait_for_ever():
         answer = await asked(third)
         assert answer.startswith(b"HTTP/1.1 503")
         assert b"retry-after: 1" in answer
-        for line in (silent, half, third):  # each is closed, without waiting for its client
+        for line in (silent, half, third):  # closed, without waiting for its client
             with contextlib.suppress(ConnectionResetError):
                 await asyncio.wait_for(line[0].read(), 5)
         assert not state.connections
@@ -573,10 +635,121 @@ def test_connections_are_few_and_do_not_wait_for_ever():
             await asyncio.sleep(0.2)  # each answer starts the time anew
         for line in (silent, half, third, again):
             line[1].close()
-        server.close()
-        await asyncio.sleep(0)
+
+    async def listen():
+        async with listening_to(say_here, connections=2, seconds=0.3) as (address, state):
+            await run(address, state)
+
+    asyncio.run(listen())
+
+
+def test_what_is_sent_ahead_is_left_to_the_client():
+    held, number = [], 2000
+
+    async def app(scope, receive, send):
+        await receive()
+        for _ in range(3):
+            await asyncio.sleep(0)  # meanwhile, more could be read
+        held.extend(len(one.conn.trailing_data[0]) for one in state.connections)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here"})
+
+    async def run():
+        nonlocal state
+        request = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000
+        async with listening_to(app) as (address, state):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(request * number)
+            for _ in range(number):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+                await reader.readuntil(b"0\r\n\r\n")
+            writer.close()
+
+    state = None
+    asyncio.run(run())
+    assert len(held) == number
+    assert max(held) <= 2 * 256 * 2**10  # that is one read, and what was left of the one before
+
+
+def test_requests_that_two_readers_would_end_elsewhere_are_refused():
+    two = b"content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    broken = (
+        b"POST / HTTP/1.1\r\nhost: here\r\n" + two,
+        b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 0x3\r\n\r\nabc",
+        b"GET / HTTP/1.1\r\nhost : here\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: here\r\n" + b"x" * 20_000,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\r\n\r\n",
+    )
+
+    async def run():
+        async with listening_to(say_here) as (address, _):
+            for before in (b"", GET):  # a bad one behind a good one, too
+                for request in broken:
+                    reader, writer = await asyncio.open_connection(*address)
+                    writer.write(before + request)
+                    found = await asyncio.wait_for(reader.read(), 10)
+                    writer.close()
+                    statuses = re.findall(rb"HTTP/1.1 (\d+)", found)
+                    assert statuses == [b"200"] * bool(before) + [b"400"], request
+            sound = b"POST / HTTP/1.0\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\nabc"
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(sound)
+            assert (await asyncio.wait_for(reader.read(), 10)).endswith(b"here")
+            writer.close()
 
     asyncio.run(run())
+
+
+def test_a_body_announced_as_too_large_is_not_asked_for(shop):
+    from drgcn.recommend.serving.http import MeteredApp
+
+    async def run():
+        app = MeteredApp(say_here, RequestMeter([]), HttpLimits(body=1000))
+        async with listening_to(app) as (address, _):
+            for length, statuses in ((1001, [b"413"]), (4, [b"100", b"200"])):
+                reader, writer = await asyncio.open_connection(*address)
+                writer.write(
+                    b"POST /recommend HTTP/1.1\r\nhost: here\r\nexpect: 100-continue\r\n"
+                    b"connection: close\r\ncontent-length: %d\r\n\r\n" % length
+                )
+                found = await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"body")
+                found += await asyncio.wait_for(reader.read(), 10)
+                writer.close()
+                assert re.findall(rb"HTTP/1.1 (\d+)", found) == statuses
+
+    asyncio.run(run())
+
+
+def test_slow_heads_and_broken_chunks_are_closed(caplog):
+    async def run():
+        async with listening_to(say_here, seconds=0.3) as (address, state):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n")
+
+            async def drip():
+                while True:
+                    writer.write(b"x-y: z\r\n")
+                    await asyncio.sleep(0.02)
+
+            dripping = asyncio.create_task(drip())
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+            dripping.cancel()
+            writer.close()
+            reader, writer = await asyncio.open_connection(*address)
+            head = b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
+            writer.write(head + b"3\r\nabc\r\nzz\r\n")
+            assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 400")
+            writer.close()
+            await asyncio.sleep(0.05)
+            assert not state.connections
+
+    asyncio.run(run())
+    assert "Traceback" not in caplog.text
 
 
 def test_answers_are_not_held_back():

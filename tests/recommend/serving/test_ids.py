@@ -43,6 +43,18 @@ def test_numbers_and_texts_written_alike_are_the_same():
     assert text.rows(pa.array([6, 9])).tolist() == [1, -1]
 
 
+def test_numbers_of_64_bits_and_more():
+    ids = [-(2**63), -(10**18), 10**18 - 1, 10**18, 2**63 - 1]
+    lookup = IdLookup(pa.array(ids, pa.int64()))
+    others = [-(2**63) - 1, 2**63, 2**64 + 10**18, 10**19, 10**400]
+    rows = [0, 1, 2, 3, 4, -1, -1, -1, -1, -1]
+    assert lookup.rows([*ids, *others]).tolist() == rows
+    texts = [str(value) for value in (*ids, *others)]
+    assert lookup.rows(texts).tolist() == rows
+    assert lookup.rows(pa.array(texts)).tolist() == rows
+    assert lookup.listed(np.array([4, 0])) == [ids[4], ids[0]]
+
+
 def test_ids_that_cannot_be_ids():
     lookup = IdLookup(pa.array([5, 6, 7], pa.int64()))
     with pytest.raises(InputError, match="whole numbers or text; found double"):

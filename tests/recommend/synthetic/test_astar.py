@@ -11,7 +11,7 @@ from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.synthetic import AstarParameters, checksum, generate_astar
 from drgcn.recommend.synthetic.clicks import day_ends
 
-# On every machine and device. A change here is a change of the data: say so in docs/astar.md.
+# On every machine and device. A change here is a change of the data: say so on its page.
 CHECKSUM = "5d908339802f4cc0"
 FULL_CHECKSUM = "19ba6985c7c0b5f0"  # fraction 1, drawn on a CPU
 FRACTION = 0.001

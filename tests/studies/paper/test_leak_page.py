@@ -20,7 +20,7 @@ from drgcn.audit.leaks.words import RULE_NAMES
 from drgcn.errors import InputError, MissingDataError
 
 compared = cache(compare_leaks)
-PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[3] / "docs" / "audit-leaks.md"
 
 
 def write(root, lines, names="dim,word,confident\n0,theory,1\n1,x,0\n"):

@@ -7,10 +7,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from drgcn.studies.comparison import decide_rows, verdict
 from drgcn.studies.paper.page import paper_tables
-from drgcn.studies.report.comparisons import correlation_words, with_k
+from drgcn.studies.report.comparisons import correlation, with_k
 from drgcn.studies.report.contents import contents, write_markdown, write_report
-from drgcn.studies.report.gate_tests import gate_tests
+from drgcn.studies.report.gate_tests import gate_tests, words
 
 GATES = (None, "dr", "static", "constant")
 VOID = ("meta", "link", "br", "hr", "img", "input")
@@ -49,6 +50,17 @@ def records(make_record, with_data):
     return found
 
 
+@pytest.fixture
+def many(make_record, with_data):
+    """Four gates in five more settings."""
+    draw, found = np.random.default_rng(1), []
+    for epochs in range(60, 110, 10):
+        for gate in GATES:
+            values = (0.87 + 0.02 * (gate == "dr") + draw.normal(0, 0.003, 20)).tolist()
+            found.append(with_data(make_record(values, reweight=gate, epochs=epochs), name="cora"))
+    return found
+
+
 def test_the_page_is_whole_and_its_links_lead_somewhere(records, tmp_path):
     page = write_report(records, tmp_path / "deep" / "r.html", title="A <title>").read_text()
     reader = Reader()
@@ -58,42 +70,135 @@ def test_the_page_is_whole_and_its_links_lead_somewhere(records, tmp_path):
     assert {link.removeprefix("#") for link in reader.links} <= set(reader.ids)
     assert len(reader.links) >= 8
     assert not reader.tags & {"script", "img", "link", "iframe"}
+    assert not re.search(r"https?:|//\w+\.|url\(|@import|src=", page)
     assert "<b>odd" not in page
     assert "&lt;b&gt;odd" in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower()
 
 
-def test_the_head_counts_what_the_records_hold(records):
-    whole = contents(records, list(paper_tables().values()))
-    size, paper, data, *families = whole.findings
-    assert size == "160 trained networks: 8 experiments with 1 model on 2 datasets."
-    assert re.search(
-        r"\b2 can be compared: 0 are reproduced, 2 of ours lie above and 0 below", paper
+def test_the_head_counts_what_the_records_hold(records, many):
+    whole = contents([*records, *many], list(paper_tables().values()))
+    said = dict(line.split(": ", 1) for line in whole.findings)
+    assert said["Trained"] == "560 networks in 28 experiments with 1 model on 2 datasets."
+    assert (
+        "2 can be compared: 0 reproduced, 2 of ours above and 0 below"
+        in said["The paper's results"]
     )
-    assert "of them are the same" in data
-    assert len(families) == 3
-    for family in families:
-        assert "Holm over 2 comparisons" in family
-        assert "surely up in 2, surely down in 0" in family
+    assert "of them are the same" in said["The paper's data"]
+    assert whole.headline.startswith(
+        "In 7 settings trained alike with and without it, Dr is surely"
+    )
+    assert whole.verdicts == ()
+    for other in ("plain model", "static gate", "constant gate"):
+        line = said[f"Dr against the {other}"]
+        assert "surely up in 7, surely down in 0, no sure difference in 0 of 7 settings" in line
+        assert line.endswith("(paired t-test, Holm over 7 comparisons).")
+    assert whole.lines[0] == whole.headline
+    assert whole.picture.count('class="inside"') == 9
+
+
+def test_a_few_comparisons_are_told_as_the_command_that_trained_them_told_them(records):
+    """Each in a family of its own five tests: the page and the terminal say the same."""
+    whole = contents(records, list(paper_tables().values()))
+    assert whole.headline == ""
+    assert [setting for setting, _ in whole.verdicts] == [
+        "<b>odd, split full: gcn (epochs 50)",
+        "cora, split full: gcn",
+    ]
+    rows = {r.experiment.reweight: r.seeds for r in records if r.data["name"] == "cora"}
+    assert whole.verdicts[1][1] == verdict(decide_rows(rows))
+    assert "Holm over 5 comparisons" in whole.verdicts[1][1]
+    assert not any(line.startswith("Dr against") for line in whole.findings)
+
+
+def test_a_comparison_without_controls_is_counted_with_the_others(records):
+    """Nobody judged it by itself: it would be missing where verdicts are told one by one."""
+    left = [
+        r for r in records if r.data["name"] == "cora" or r.experiment.reweight in (None, "dr")
+    ]
+    whole = contents(left, [])
+    assert whole.verdicts == ()
+    assert whole.headline.startswith("In 2 settings")
+
+
+def test_a_seed_without_a_number_leaves_no_hole_in_a_picture(records):
+    """One seed of a control has no accuracy: its difference is none."""
+    (control,) = (
+        r for r in records if r.experiment.reweight == "static" and r.data["name"] == "cora"
+    )
+    spoilt = {s: replace(r, test_accuracy=float("nan")) for s, r in control.seeds.items()}
+    others = [r for r in records if r is not control]
+    section = contents([*others, replace(control, seeds=spoilt)], []).sections[0]
+    for svg in (*section.charts, *section.on_phone):
+        assert ">no number</text>" in svg
+        assert "nan" not in svg
+
+
+def test_where_all_settings_together_say_less_the_page_says_so(make_record, with_data):
+    """One setting whose gain is sure by itself, among many without any."""
+    records = []
+    for place in range(40):
+        for gate in GATES:
+            gain = 0.004 * (gate == "dr" and place == 0)
+            values = [0.8 + gain + 0.004 * (gate == "dr") * (-1) ** seed for seed in range(12)]
+            records.append(with_data(make_record(values, reweight=gate, content_hash=str(place))))
+    (curves,) = (s for s in contents(records, []).sections if s.name == "curves")
+    own, among = curves.blocks[0].verdict
+    assert own.startswith("Dr gains over the plain model")
+    assert "Holm over 5 comparisons" in own
+    assert among.startswith("Among all 40 settings of this report with plain and Dr: no sure")
+    assert all(len(block.verdict) == 1 for block in curves.blocks[1:])
 
 
 def test_every_part_is_there(records):
     whole = contents(records, list(paper_tables().values()))
     names = [section.name for section in whole.sections]
-    assert names == ["where", "paper", "dr", "gates", "curves", "time", "records", "reading"]
+    first, *folded = ["gains", "published"], "dr", "paper", "curves", "gates", "time", "where"
+    assert names == [*first, *folded, "records", "reading"]
     tables = {table.name for table in whole.tables}
     assert {"full", "full-not-run", "ppi-not-run", "overview", "dr-plain", "dr-static"} <= tables
     (curves,) = [section for section in whole.sections if section.name == "curves"]
     assert [len(block.charts) for block in curves.blocks] == [3, 3]
-    assert all("both gates that are blind" in block.verdict for block in curves.blocks)
+    assert all("both gates that are blind" in block.verdict[0] for block in curves.blocks)
 
 
 def test_who_trained_something_else_reads_nothing_of_the_paper(make_record, with_data):
     records = [with_data(make_record([0.8, 0.9], epochs=3))]
     whole = contents(records, list(paper_tables().values()))
     names = [section.name for section in whole.sections]
-    assert names == ["where", "curves", "time", "records", "reading"]
-    assert len(whole.findings) == 1
+    assert names == ["curves", "time", "where", "records", "reading"]
+    assert len(whole.lines) == 1
+
+
+def test_numbers_of_the_pictures_are_those_of_the_records(records):
+    sections = {s.name: s for s in contents(records, list(paper_tables().values())).sections}
+    by = {(r.data["name"], r.experiment.reweight): r.seeds for r in records}
+    tests = {t.name: t.test.gain for t in gate_tests(records, None)}
+    for svg in (*sections["gains"].charts, *sections["gains"].on_phone):
+        for name, gain in tests.items():
+            own = [100 * r.test_accuracy for r in by[name, "dr"].values()]
+            plain = [100 * r.test_accuracy for r in by[name, None].values()]
+            assert gain.mean == pytest.approx(np.mean(own) - np.mean(plain))
+            assert f">{gain.mean:+.2f}</text>" in svg
+            assert f"{gain}</title>" in svg
+    (svg,) = sections["published"].charts
+    own = np.mean([100 * r.test_accuracy for r in by["cora", "dr"].values()])
+    assert f"gcn + dr, cora, full: published 86.8 ± 0.2, ours {own:.2f}" in svg
+    assert f"difference {own - 86.8:+.2f} [" in svg
+
+
+def test_every_picture_has_its_words_and_every_head_its_scope(records, tmp_path):
+    page = write_report(records, tmp_path / "r.html", title="t").read_text()
+    pictures = re.findall(r"<svg[^>]*>", page)
+    assert len(pictures) > 10
+    for picture in pictures:
+        assert 'role="img"' in picture
+        assert len(re.search(r'aria-label="([^"]+)"', picture)[1]) > 3
+    heads = re.findall(r"<th\b[^>]*>([^<]*)", page)
+    assert len(heads) > 50
+    assert all(heads)
+    assert page.count("<th ") == len(re.findall(r'<th [^>]*scope="(?:col|row)"', page))
+    assert "<main>" in page
 
 
 def test_one_seed_without_curves_makes_a_page(make_record, tmp_path):
@@ -136,11 +241,13 @@ def test_gain_and_k_are_correlated_over_datasets(make_record, with_data):
             records.append(replace(record, seeds=seeds))
     tests = with_k(gate_tests(records, None))
     assert len(tests) == 6
-    words = correlation_words(tests)
-    assert "Over 5 settings of 5 datasets" in words
-    assert "+1.00" in words
-    assert "nothing to correlate" in correlation_words(tests[:2])
+    (said, _) = words("k", found=correlation(tests))
+    assert "over 5 settings of 5 datasets" in said
+    assert "+1.00" in said
+    assert "nothing to correlate" in words("k", found=correlation(tests[:2]))[0]
     sections = contents(records, []).sections
     (gain_section,) = [section for section in sections if section.name == "gain"]
-    assert gain_section.charts[0].count("<circle") == 6
-    assert gain_section.charts[0].count("hollow") == 1
+    for svg in (*gain_section.charts, *gain_section.on_phone):
+        assert svg.count("<circle") == 5
+        assert len(re.findall('<path class="dot [a-z ]+" d="M[^"]*Z"', svg)) == 1  # made-up data
+        assert svg.count("hollow") == sum(test.sign == "unsure" for test in tests)

@@ -52,7 +52,10 @@ SCRIPT = """<script>
 const boxes = [...document.querySelectorAll('.box')];
 const wide = boxes.filter(box => box.scrollWidth > box.clientWidth);
 const needed = document.documentElement.scrollWidth;
-parent.document.title += [' NAME', innerWidth, needed, wide.length].join(':');
+const seen = kind => document.querySelectorAll(kind + ' svg').length * (
+  document.querySelector(kind).clientWidth > 0);
+const shown = [seen('.on-phone'), seen('.on-desktop')];
+parent.document.title += [' NAME', innerWidth, needed, wide.length, ...shown].join(':');
 </script></body>"""
 
 
@@ -86,12 +89,15 @@ def pixels(path):
 
 @pytest.fixture(scope="module")
 def on_a_phone(page, tmp_path_factory):
-    """By forms of the page: width of the window, width needed, and how many tables scroll."""
+    """By forms of the page: width of the window, width needed, how many tables scroll, and how
+    many pictures are seen of those for a phone and of those for a desktop."""
     folder, text = tmp_path_factory.mktemp("phone"), page.read_text()
     forms = {
         "closed": text,
         "opened": text.replace("<details", "<details open"),
-        "unscrolled": text.replace("overflow-x: auto", "overflow-x: visible"),
+        "unscrolled": text.replace("<details", "<details open").replace(
+            "overflow-x: auto", "overflow-x: visible"
+        ),
     }
     out = browse(framed(forms, folder), folder, "--dump-dom", "--window-size=600,1200")
     found = re.search(r"<title>\?(.*)</title>", out)[1].split()
@@ -100,10 +106,14 @@ def on_a_phone(page, tmp_path_factory):
 
 @pytest.mark.parametrize("form", ["closed", "opened"])
 def test_the_page_is_no_wider_than_a_phone(on_a_phone, form):
-    inner, needed, scrolling = on_a_phone[form]
+    inner, needed, scrolling, *_ = on_a_phone[form]
     assert inner == PHONE
     assert needed <= PHONE
     assert scrolling > 3
+
+
+def test_a_phone_shows_pictures_of_its_own_width(on_a_phone):
+    assert on_a_phone["closed"][3:] == [3, 0]
 
 
 def test_a_page_whose_tables_do_not_scroll_would_be_wider(on_a_phone):

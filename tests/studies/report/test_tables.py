@@ -78,9 +78,12 @@ def test_rows_of_two_builds_are_shown_and_not_compared(by):
     assert any(
         "two builds" in line and "1 with the static gate" in line for line in found.findings
     )
+    (apart,) = (table for table in found.tables if table.name == "two-builds")
+    assert apart.rows == (("cora, full: gcn", "static gate, constant gate"),)
     (block,) = next(s for s in found.sections if s.name == "curves").blocks
-    assert "not compared" in block.verdict
-    assert "sure" not in block.verdict
+    (said,) = block.verdict
+    assert "not compared: Dr and static, constant." in said
+    assert "sure" not in said
     table = gate_table(some)
     assert table.count("†") == 3  # two cells, and the note
     mixed = [by("a", [0.7, 0.8]), *(by("b", [0.8, 0.9], reweight=g) for g in GATES[1:])]

@@ -13,9 +13,13 @@ import pytest
 import torch
 
 from drgcn._io import LockedError
+from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import backend
 from drgcn.studies.reproduce.backend import attempt, run_job
 from drgcn.studies.reproduce.processes import JobQueue
+from drgcn.studies.reproduce.progress import ProgressView
+from drgcn.studies.reproduce.status import plan_status
+from drgcn.studies.reproduce.suite import run_suite
 from drgcn.studies.run import run
 
 from ...children import CHILDREN
@@ -63,6 +67,34 @@ def test_a_plan_killed_in_the_middle_of_its_jobs_goes_on(tmp_path, uninterrupted
         process.join()
         assert process.exitcode == -signal.SIGKILL
     finish_and_compare(tmp_path, uninterrupted(4), 4)
+
+
+def test_what_a_kill_left_after_the_last_record_goes_though_nothing_is_to_do(
+    tmp_path, monkeypatch
+):
+    (job, other, *_) = small_jobs(epochs=2)
+    with monkeypatch.context() as killed:
+        killed.setattr("drgcn.studies.run.clear_checkpoint", lambda *_: None)
+        run_job(job, tmp_path)
+        killed.setattr("drgcn.studies.run._Records.add", lambda *_: sys.exit())
+        with pytest.raises(SystemExit):
+            run_job(other, tmp_path)
+    kept = list(tmp_path.glob(f".checkpoints/{unrecorded(tmp_path)}*"))
+    (record,) = tmp_path.glob("*.json")
+    os.link(record, tmp_path / f".{record.name}.0123abcd.partial")
+    (tmp_path / ".locks" / "left").write_text("")
+    assert len(kept) < len(leftovers(tmp_path)) - 2
+    status = plan_status([job], load_records(tmp_path))
+    nothing = lambda *_, **__: (report for report in ())  # noqa: E731
+    assert run_suite(status, tmp_path, nothing, view=ProgressView([])) == ([], "finished")
+    assert leftovers(tmp_path) == kept
+
+
+def unrecorded(out):
+    """Identity of the one job that has checkpoints and no record."""
+    recorded = {record.identity for record in load_records(out)}
+    (own,) = {path.name.partition(".")[0] for path in out.glob(".checkpoints/*")} - recorded
+    return own
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
 """Jobs of a plan: done, to do, lacking data; and their costs."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from drgcn.data import load
+from drgcn.errors import InputError
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce.backend import run_job
-from drgcn.studies.reproduce.jobs import Job
+from drgcn.studies.reproduce.jobs import Failure, Job, SuiteRecord
 from drgcn.studies.reproduce.status import CostEstimate, plan_status, results_of
 
 from .small_plan import experiment
@@ -91,3 +93,37 @@ def test_a_cost_is_what_the_nearest_records_say(make_record):
     other_model = replace(elsewhere, model="gat")
     assert costs.of(other_model, size, 4) == pytest.approx(1.25)
     assert CostEstimate([]).of(twice, 10, 3) == 3 * 200 * 10
+
+
+SUITE = SuiteRecord(
+    *("2026-01-02T03:04:05+00:00", "finished", ["main"], {"row": ["GCN"]}, False, 2, 1, 3.5, 6.0),
+    *(4, 1, 2, 20, 0, {"torch": "2"}),
+)
+FAILURE = Failure("cora", {}, None, [0, 1], "lost", "", 2, "today", {})
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"ending": "well"}, "has 'well' as ending"),
+        ({"workers": True}, "has True as workers"),
+        ({"job_seconds": -1.0}, "it has -1.0 as job_seconds"),
+        ({"started": "soon"}, "soon"),
+        ({"own": 1}, "unknown own"),
+        ({"attempts": "2"}, "has '2' as attempts"),
+        ({"seeds": ["0"]}, "as seeds"),
+    ],
+)
+def test_suites_and_failures_are_checked_by_digest_and_by_values(tmp_path, facts, words):
+    failure = {"attempts", "seeds"} & facts.keys()
+    saved = FAILURE.save(tmp_path / "f.json") if failure else SUITE.save(tmp_path)
+    read = Failure.read if failure else SuiteRecord.read
+    assert read(saved) == (FAILURE if failure else SUITE)
+    changed = json.loads(saved.read_text()) | facts
+    saved.write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="was changed since"):
+        read(saved)
+    del changed["sha256"]  # as files were before there were digests
+    saved.write_text(json.dumps(changed))
+    with pytest.raises(InputError, match=words):
+        read(saved)

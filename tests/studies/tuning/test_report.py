@@ -4,10 +4,17 @@ from dataclasses import replace
 import pytest
 import torch
 
+from drgcn.errors import InputError
+from drgcn.records import load_sealed
 from drgcn.studies.comparison import gain
 from drgcn.studies.experiment import recipe
 from drgcn.studies.run import run
-from drgcn.studies.tuning.report import tuning_report, tuning_words, write_report
+from drgcn.studies.tuning.report import (
+    earlier_looks,
+    tuning_report,
+    tuning_words,
+    write_report,
+)
 from drgcn.studies.tuning.search import Search, run_searches
 from drgcn.studies.tuning.space import SettingRange
 
@@ -53,7 +60,7 @@ def made(tiny, folder):
 def test_a_report_holds_all_that_is_needed_to_judge_it(made, tiny, tmp_path):
     report, searches, _ = made
     path = write_report(report, tmp_path)
-    assert json.loads(path.read_text()) == report
+    assert load_sealed(path) == report
     assert report["data"]["content_hash"] == tiny.dataset.content_hash
     assert report["budget"]["trials"] == 3
     assert report["budget"]["seeds"] == [0, 1]
@@ -136,5 +143,17 @@ def test_a_report_is_replaced_whole_or_not_at_all(tmp_path):
     write_report({"a": 1}, tmp_path)
     with pytest.raises(ValueError, match="JSON"):
         write_report({"a": float("nan")}, tmp_path)
-    assert json.loads((tmp_path / "tuning.json").read_text()) == {"a": 1}
+    assert load_sealed(tmp_path / "tuning.json") == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["tuning.json"]
+
+
+@pytest.mark.parametrize("changed", ["[2, 30]", '"no"', "[true]", "{"])
+def test_a_report_that_was_changed_is_refused_and_not_forgotten(tmp_path, changed):
+    path = write_report({"tested_after": [2, 3]}, tmp_path)
+    assert earlier_looks(tmp_path) == [2, 3]
+    text = path.read_text()
+    path.write_text(text.replace(text[text.index("[") : text.index("]") + 1], changed))
+    with pytest.raises(InputError, match=r"tuning\.json to be the report of a search"):
+        earlier_looks(tmp_path)
+    path.write_text('{"tested_after": [2]}')  # as it was before there were digests
+    assert earlier_looks(tmp_path) == [2]

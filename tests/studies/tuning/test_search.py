@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sqlite3
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from drgcn.studies.run import run, run_grid
 from drgcn.studies.tuning import search as module
 from drgcn.studies.tuning.search import Search, folder_lock, run_searches, rungs_of, without_test
 from drgcn.studies.tuning.space import SettingRange
-from drgcn.studies.tuning.trials import FileLog, StudyLog
+from drgcn.studies.tuning.trials import FileLog, StudyLog, Trial
 
 from ...training.graphs import several
 
@@ -224,7 +225,12 @@ def test_a_trial_that_cannot_be_trained_counts_and_the_rest_goes_on(searched, mo
     monkeypatch.setattr(module, "run", picky)
     found = searched("a", 4, strategy="tpe")
     assert len(found.trials) == len(calls) == 4
-    assert [trial.reason for trial in found.trials] == ["odd", "too much", "", ""]
+    assert [trial.reason for trial in found.trials] == [
+        "odd and a second line",
+        "too much",
+        "",
+        "",
+    ]
     assert found.best().number in (2, 3)
     assert found.spent()[0] == 2 * 2 * USUAL.epochs
 
@@ -270,6 +276,39 @@ def test_a_damaged_log_is_named(tiny, tmp_path, strategy, name):
     (tmp_path / name).write_bytes(b"no study" * 100)
     with pytest.raises(InputError, match=name):
         search(tiny, tmp_path, strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"number": 0', '"number": 1'), ('"seconds": 0.0', '"seconds": true')]
+)
+def test_a_log_that_was_changed_is_refused(tiny, tmp_path, old, new):
+    search(tiny, tmp_path).train([0], 2)
+    path = tmp_path / "search.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match="was changed since"):
+        search(tiny, tmp_path)
+    facts = json.loads(path.read_text())
+    del facts["sha256"]  # as logs were before there were digests
+    path.write_text(json.dumps(facts))
+    if "true" in new:
+        with pytest.raises(InputError, match="has True as seconds"):
+            search(tiny, tmp_path)
+    else:
+        assert [trial.number for trial in search(tiny, tmp_path).trials] == [1]
+
+
+def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
+    pytest.importorskip("optuna")
+    one = Trial(0, {"lr": 0.01, "dropout": 0.3, "hidden_channels": 8}, 2, [0.5, 0.25])
+    study = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2)
+    study.add([one])
+    assert study.trials == [one]
+    with sqlite3.connect(tmp_path / "study.db") as database:
+        database.execute("UPDATE trial_values SET value = 0.9")
+    with pytest.raises(InputError, match="trial 0 was changed since"):
+        _ = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).trials
 
 
 def test_a_folder_of_another_strategy_is_left_alone(tiny, tmp_path):

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy import sparse
 
 Pairs = npt.NDArray[np.int64]
+Ranks = npt.NDArray[np.uint32]
+
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 TREES = 64
 _WINDOW = 8  # followers that a row is compared with in each tree
 # MinHash: hashes of 16 bits in a key of 64.
 _PER_TREE = 4
 _MINHASH_CHUNK = 1 << 14
+_TREES_AT_ONCE = 8  # whose pairs are held before those found twice are dropped
+# Rows whose numbers stay in a core's own cache.
+_PIECE = 1 << 12
 # Random projections: bits of the key of a tree, and words of 64 bits of a signature.
 _BITS = 32
 _SIGNATURE = 4
 _PROJECTION_CHUNK = 1 << 13
+_SIGNS = 1 << 8  # rows whose signs are packed at once
 
 
 def similar_sets(sets: sparse.csr_array, least: float, seed: int) -> Pairs:
@@ -42,14 +53,21 @@ def similar_sets(sets: sparse.csr_array, least: float, seed: int) -> Pairs:
     keys = np.zeros((TREES, rows), dtype=np.uint64)
     bits = np.zeros((rows, hashes // 64), dtype=np.uint64)
     for tree in range(TREES):
-        for place in range(_PER_TREE):
-            number = tree * _PER_TREE + place
-            least_hash = _least_hash(sets, random.permutation(columns).astype(np.uint32))
-            # The rank of a column says too much about its neighbours: only mixed bits are even.
-            mixed = least_hash * np.uint64(0x9E3779B97F4A7C15)
-            keys[tree] = (keys[tree] << np.uint64(16)) | (mixed >> np.uint64(48))
-            bit = (mixed >> np.uint64(40)) & np.uint64(1)
-            bits[:, number // 64] |= bit << np.uint64(number % 64)
+        ranks = [random.permutation(columns).astype(np.uint32) for _ in range(_PER_TREE)]
+
+        def fill(piece: slice, tree: int = tree, ranks: list[Ranks] = ranks) -> None:
+            pointers = sets.indptr[piece.start : piece.stop + 1]
+            members = sets.indices[pointers[0] : pointers[-1]]
+            starts = pointers[:-1] - pointers[0]
+            for number, rank in enumerate(ranks, tree * _PER_TREE):
+                least_hash = np.minimum.reduceat(rank[members], starts).astype(np.uint64)
+                # Ranks of columns say too much about their neighbours: only mixed bits are even.
+                mixed = least_hash * np.uint64(0x9E3779B97F4A7C15)
+                keys[tree, piece] = (keys[tree, piece] << np.uint64(16)) | (mixed >> np.uint64(48))
+                bit = (mixed >> np.uint64(40)) & np.uint64(1)
+                bits[piece, number // 64] |= bit << np.uint64(number % 64)
+
+        _in_threads(fill, _pieces(rows, _MINHASH_CHUNK))
     # One bit of a hash agrees always if the hashes do, and else half the time.
     pairs = candidates(keys, bits, most_different(hashes, (1 - least) / 2), _WINDOW)
     return pairs[_agree(keys, pairs) >= hashes - most_different(hashes, 1 - least)]
@@ -63,10 +81,6 @@ def _agree(keys: npt.NDArray[np.uint64], pairs: Pairs) -> npt.NDArray[np.int64]:
         a, b = pairs[at : at + _MINHASH_CHUNK].T
         agree[at : at + _MINHASH_CHUNK] = np.count_nonzero(hashes[a] == hashes[b], axis=1)
     return agree
-
-
-def _least_hash(sets: sparse.csr_array, rank: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    return np.minimum.reduceat(rank[sets.indices], sets.indptr[:-1]).astype(np.uint64)
 
 
 def similar_directions(rows: npt.NDArray[np.float32], least: float, seed: int) -> Pairs:
@@ -86,13 +100,16 @@ def similar_directions(rows: npt.NDArray[np.float32], least: float, seed: int) -
     directions = random.standard_normal((rows.shape[1], TREES * _BITS), dtype=np.float32)
     keys = np.empty((TREES, len(rows)), dtype=np.uint32)
     bits = np.empty((len(rows), _SIGNATURE), dtype=np.uint64)
-    for at in range(0, len(rows), _PROJECTION_CHUNK):
-        signs = rows[at : at + _PROJECTION_CHUNK] @ directions > 0
-        packed = np.packbits(signs, axis=1)
-        keys[:, at : at + _PROJECTION_CHUNK] = packed.view(">u4").T
-        bits[at : at + _PROJECTION_CHUNK] = np.ascontiguousarray(packed[:, : _SIGNATURE * 8]).view(
-            np.uint64
-        )
+    for chunk in _pieces(len(rows), _PROJECTION_CHUNK):
+        product = rows[chunk] @ directions
+
+        def fill(piece: slice, start: int = chunk.start, product: Any = product) -> None:
+            packed = np.packbits(product[piece] > 0, axis=1)
+            there = slice(start + piece.start, start + piece.stop)
+            keys[:, there] = packed.view(">u4").T
+            bits[there] = np.ascontiguousarray(packed[:, : _SIGNATURE * 8]).view(np.uint64)
+
+        _in_threads(fill, _pieces(len(product), _SIGNS))
     limit = most_different(_SIGNATURE * 64, math.acos(min(least, 1.0)) / math.pi)
     return candidates(keys, bits, limit, _WINDOW)
 
@@ -131,19 +148,52 @@ def candidates(
         Pairs ``[P, 2]`` without repeats, the smaller row first.
     """
     rows = len(signatures)
-    found: list[npt.NDArray[np.int64]] = []
-    for key in keys:
-        order = np.argsort(key, kind="stable")
-        sorted_bits = signatures[order]
-        for step in range(1, min(window, rows - 1) + 1):
-            apart = np.bitwise_count(sorted_bits[:-step] ^ sorted_bits[step:])
-            close = np.flatnonzero(apart.sum(axis=1, dtype=np.int64) <= most_different)
-            a, b = order[close], order[close + step]
-            found.append(np.minimum(a, b) * rows + np.maximum(a, b))
-        if len(found) > window * 8:
-            found = [np.unique(np.concatenate(found))]
-    codes = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
+    def in_order(key: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
+        order, codes = _stable_order(key), []
+        for piece in _pieces(rows, _PIECE):
+            # A row's followers may lie behind the piece.
+            nodes = order[piece.start : piece.stop + window]
+            words = np.ascontiguousarray(signatures[nodes].T)
+            for step in range(1, window + 1):
+                count = min(piece.stop - piece.start, len(nodes) - step)
+                if count <= 0:
+                    break
+                different = words[:, :count] ^ words[:, step : step + count]
+                apart = np.bitwise_count(different).sum(axis=0, dtype=np.int16)
+                close = np.flatnonzero(apart <= most_different)
+                a, b = nodes[close], nodes[close + step]
+                codes.append(np.minimum(a, b) * rows + np.maximum(a, b))
+        return np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
+
+    trees, codes = list(keys), np.empty(0, dtype=np.int64)
+    for at in range(0, len(trees), _TREES_AT_ONCE):
+        found = _in_threads(in_order, trees[at : at + _TREES_AT_ONCE])
+        codes = np.unique(np.concatenate([codes, *found]))
     return np.stack(np.divmod(codes, max(rows, 1)), axis=1)
+
+
+def _stable_order(key: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
+    """Return ``np.argsort(key, kind="stable")``, by sorts of plain numbers, which are faster."""
+    if key.dtype.itemsize > 4:  # ranks take the place of long keys
+        order = np.argsort(key)
+        ranked = key[order]
+        key = np.empty(len(key), dtype=np.uint64)
+        key[order] = np.append(0, np.cumsum(ranked[1:] != ranked[:-1]))[: len(key)]
+    half = np.uint64(32)
+    numbers = (key.astype(np.uint64) << half) | np.arange(len(key), dtype=np.uint64)
+    numbers.sort()
+    return (numbers & np.uint64(2**32 - 1)).astype(np.int64)
+
+
+def _pieces(count: int, size: int) -> list[slice]:
+    return [slice(at, min(at + size, count)) for at in range(0, count, size)]
+
+
+def _in_threads(function: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
+    """Return what a function makes of each item; NumPy lets threads work side by side."""
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return list(pool.map(function, items))
 
 
 def most_different(bits: int, share: float) -> int:

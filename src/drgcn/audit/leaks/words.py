@@ -298,7 +298,7 @@ def read_feature_names(path: str | PathLike[str]) -> tuple[str | None, ...]:
     names: dict[int, str | None] = {}
     for number, row in enumerate(rows, 2):
         dim = row["dim"]
-        if not isinstance(dim, str) or not dim.isdecimal() or int(dim) in names:
+        if not re.fullmatch(r"[0-9]{1,9}", dim or "") or int(dim) in names:
             raise InputError(
                 f"{path}, line {number}: expected dim to be a column that was not named yet; "
                 f"found {dim!r}"

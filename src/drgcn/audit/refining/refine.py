@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from drgcn._io import whole_folder
+from drgcn._io import file_digest, whole_folder
 from drgcn.audit.duplicates import DuplicateGroups, find_duplicates
 from drgcn.audit.duplicates.features import Evidence
 from drgcn.audit.graph_view import GraphView
@@ -33,7 +33,9 @@ from drgcn.data.checks import from_texts
 from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.loader import load
 from drgcn.data.splits import AnyLabels, Masks
+from drgcn.data.tables import ACCOUNT
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import sealed
 from drgcn.reporting.tables import Table
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ FILES = {
     "nodes.parquet": "a row per node: id, features, label, split; the id is the old number",
     "edges.csv": "a row per undirected edge, by ids",
     "node_map.csv": "a row per old node: its new number, and why it went if it did",
-    "refined.json": "what was done, in numbers, with label conflicts and the rules",
+    ACCOUNT: "what was done, in numbers, with label conflicts and the rules",
     "text.jsonl": "the text of each node, by new number",
 }
 
@@ -421,12 +423,14 @@ def _write_files(refined: Refined, folder: Path) -> None:
     lines = [f"{ids[source[edge]]},{ids[target[edge]]}\n" for edge in once]
     (folder / "edges.csv").write_text("source,target\n" + "".join(lines), encoding="utf-8")
     refined.node_map.write(folder / "node_map.csv")
-    account = json.dumps(refined.to_dict(), indent=2, ensure_ascii=False)
-    (folder / "refined.json").write_text(account + "\n", encoding="utf-8")
     if refined.texts is not None:
         entries = [{"index": i, "text": text} for i, text in enumerate(refined.texts)]
         text = "".join(f"{json.dumps(entry)}\n" for entry in entries)
         (folder / "text.jsonl").write_text(text, encoding="utf-8")
+    files = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
+    facts = sealed(refined.to_dict() | {"files": files})
+    account = json.dumps(facts, indent=2, ensure_ascii=False)
+    (folder / ACCOUNT).write_text(account + "\n", encoding="utf-8")
     (folder / "README.md").write_text(_readme(refined, folder), encoding="utf-8")
 
 

@@ -13,6 +13,8 @@ from drgcn.cli.options import (
     DataRoot,
     Device,
     Json,
+    ProgressLine,
+    Quiet,
     Threads,
     expect_new_folder,
     use_device,
@@ -50,11 +52,12 @@ def generate(
     device: Device = "cpu",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw clicks and attributes that have the sizes of a published graph, and are synthetic.
 
-    The same fraction and seed give the same bits on every machine; docs/astar.md says how they
-    are drawn and what is not realistic about them.
+    The same fraction and seed give the same bits on every machine; docs/recommend_inside.md says
+    how they are drawn and what is not realistic about them.
 
     Example: drgcn recommend generate --fraction 0.01 --out clicks
     """
@@ -63,12 +66,15 @@ def generate(
 
     expect_new_folder(out)
     use_threads(threads)
-    data = generate_astar(fraction, seed, use_device(device))
-    sum_ = checksum(data)
-    if tables:
-        write_tables(data, out)
-    else:
-        data.save(out)
+    with ProgressLine("drawing clicks", quiet) as line:
+        line.show()
+        data = generate_astar(fraction, seed, use_device(device))
+        sum_ = checksum(data)
+        line.show(what="writing")
+        if tables:
+            write_tables(data, out)
+        else:
+            data.save(out)
     graph = data.graph
     if json:
         sizes = {"users": graph.num_users, "items": graph.num_items, "clicks": graph.num_clicks}
@@ -189,6 +195,7 @@ def ingest(
     ] = None,
     data_root: DataRoot = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read clicks of any size, number users and items, and write a folder of arrays.
 
@@ -240,17 +247,19 @@ def ingest(
         threads=threads,
     )
     report: IngestReport | AppendReport
-    if append:
-        if name is not None:
-            raise InputError("Expected no --name with --append: the folder keeps the one it has.")
-        report = append_tables(clicks, out, users=users, items=items, settings=settings)
-    else:
-        report = ingest_tables(clicks, out, users=users, items=items, settings=settings, name=name)
+    if append and name is not None:
+        raise InputError("Expected no --name with --append: the folder keeps the one it has.")
+    with ProgressLine("reading clicks", quiet) as line:
+        line.show()
+        tables = {"users": users, "items": items}
+        if append:
+            report = append_tables(clicks, out, **tables, settings=settings)
+        else:
+            report = ingest_tables(clicks, out, **tables, settings=settings, name=name)
     if json:
         print(jsonlib.dumps(report.to_dict()))
         return
-    for line in report.lines():
-        print(line)
+    print("\n".join(report.lines()))
     print(f"written to {out}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 import math
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +16,20 @@ from drgcn.cli.options import (
     DataRoot,
     Device,
     Json,
+    ProgressLine,
+    Quiet,
     Threads,
     expect_folder,
     use_device,
     use_threads,
     whole_numbers,
 )
-from drgcn.cli.recommend.train_options import Model, clicks_source, open_clicks
+from drgcn.cli.recommend.train_options import (
+    Model,
+    clicks_source,
+    open_clicks,
+    parse_half_lives,
+)
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,8 +41,6 @@ if TYPE_CHECKING:
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
 _TRAINING = "The training, shared by all gates"
-_LINE_EVERY = 10.0  # seconds between lines of progress
-_WIDTH = 130  # of tables: a number cut in half is worse than a long line
 
 
 def compare(
@@ -96,6 +100,15 @@ def compare(
             rich_help_panel=_TRAINING,
         ),
     ] = None,
+    half_life: Annotated[
+        str | None,
+        typer.Option(
+            help="Days after which a click is drawn half as often; of several, as in 3,10,30, and "
+            "of auto, validation chooses.",
+            show_default="none",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
     channels: Annotated[
         int | None, typer.Option(min=1, help="Width.", rich_help_panel=_TRAINING, **_OWN)
     ] = None,
@@ -125,6 +138,7 @@ def compare(
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train every gate and seed to a plateau on validation, test each once, and compare.
 
@@ -153,24 +167,32 @@ def compare(
         "n": None if n is None else whole_numbers(n, "--n", "20,50"),
         "fan_outs": None if fan_outs is None else whole_numbers(fan_outs, "--fan-outs", "10,5"),
     }
+    half_lives = [days for days in parse_half_lives(half_life) if days is not None]
+    if len(half_lives) == 1:
+        given["half_life"] = half_lives.pop()
     load = partial(study_clicks, data, fraction, where, data_root)
     clicks = load()
-    records = run_study(
-        clicks,
-        _study_settings(clicks, model, fast, given),
-        out,
-        gates=chosen_gates(gates, more or [], model),
-        seeds=range(seeds),
-        search_lr=searched_rates(search),
-        device=where,
-        environment=environment(where),
-        checkpoint_every=checkpoint_every,
-        begin=begin,
-        jobs=jobs,
-        load=load,
-        runs=out / "runs" if runs else None,
-        source={} if data == "astar" else clicks_source(data, data_root),
-    )
+    chosen, rates = chosen_gates(gates, more or [], model), searched_rates(search)
+    with ProgressLine("comparing", quiet, resumes=True) as line:
+        told = StudyProgress(line, len(chosen) * seeds + len(rates))
+        records = run_study(
+            clicks,
+            _study_settings(clicks, model, fast, given),
+            out,
+            gates=chosen,
+            seeds=range(seeds),
+            search_lr=rates,
+            half_lives=half_lives,
+            device=where,
+            environment=environment(where),
+            checkpoint_every=checkpoint_every,
+            # Several processes have no line in common.
+            begin=told.begin if jobs == 1 else None if quiet else print_run,
+            jobs=jobs,
+            load=load,
+            runs=out / "runs" if runs else None,
+            source={} if data == "astar" else clicks_source(data, data_root),
+        )
     show(records, json)
 
 
@@ -222,25 +244,41 @@ def searched_rates(text: str | None) -> list[float]:
     return found
 
 
-def begin(settings: StudySettings, record: StudyRecord | None) -> Look | None:
-    """Print the run that starts; return a function that prints its progress now and then."""
-    words = f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
-    if record is not None:
-        print(f"{words}: on record", file=sys.stderr, flush=True)
-        return None
-    print(words, file=sys.stderr, flush=True)
-    said = time.perf_counter()
+class StudyProgress:
+    """Progress of a study, a run after the other.
 
-    def look(step: int, loss: float, recall: float) -> None:
-        nonlocal said
-        if time.perf_counter() - said > _LINE_EVERY:
-            said = time.perf_counter()
-            line = f"  {settings.gate}, seed {settings.seed}: step {step}, loss {loss:.4f}"
+    Args:
+        line: Where it is shown.
+        runs: Number of runs.
+    """
+
+    def __init__(self, line: ProgressLine, runs: int) -> None:
+        self.line, self.runs, self.begun = line, runs, 0
+
+    def begin(self, settings: StudySettings, record: StudyRecord | None) -> Look:
+        """Show the run that starts; return a function that shows how it goes."""
+        share = self.begun / self.runs
+        self.begun += 1
+        words = f"{_run_words(settings)} ({self.begun} of {self.runs})"
+        self.line.show(words + ("" if record is None else ": on record"), share)
+
+        def look(step: int, loss: float, recall: float) -> None:
+            said = f"{words}: step {step}, loss {loss:.4f}"
             if recall == recall:  # it is not a number where nothing is validated
-                line += f", validation {100 * recall:.2f} %"
-            print(line, file=sys.stderr, flush=True)
+                said += f", validation {100 * recall:.2f} %"
+            self.line.show(said, share)
 
-    return look
+        return look
+
+
+def print_run(settings: StudySettings, record: StudyRecord | None) -> None:
+    """Print the run that starts."""
+    known = "" if record is None else ": on record"
+    print(f"{_run_words(settings)}{known}", file=sys.stderr, flush=True)
+
+
+def _run_words(settings: StudySettings) -> str:
+    return f"{settings.model} {settings.gate}, seed {settings.seed}, lr {settings.lr:g}"
 
 
 def show(records: list[StudyRecord], json: bool) -> None:
@@ -272,6 +310,4 @@ def show(records: list[StudyRecord], json: bool) -> None:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    console = Console()
-    console.width = max(console.width, _WIDTH)
-    console.print(table.rich(wrap=False))
+    Console().print(table.rich())

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drgcn._io import write_whole
-from drgcn.cli.options import Device, Json, Threads, expect_file, use_device, use_threads
+from drgcn.cli.options import (
+    Device,
+    Json,
+    ProgressLine,
+    Quiet,
+    Threads,
+    expect_file,
+    use_device,
+    use_threads,
+)
 
 if TYPE_CHECKING:
     from drgcn.recommend.retrieval.baselines import BaselineScore
@@ -61,6 +70,7 @@ def evaluate(
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Rank all items for every user who clicked on the day, and count what was found.
 
@@ -87,22 +97,26 @@ def evaluate(
     if split.warning:
         print(f"warning: {split.warning}", file=sys.stderr)
     begin = time.perf_counter()
-    users, items = loaded.vectors(split.train, where)
-    embedded = time.perf_counter()
-    lengths = _lengths(n or [50], len(items))
-    reports = evaluate_lengths(users, items, split, lengths, exclude_seen=exclude_seen)
-    report = reports[lengths[0]]
-    end = time.perf_counter()
     classical: list[BaselineScore] = []
-    if baselines:
-        classical = score_baselines(
-            hold_out(split.train, by_time=not loaded.data.parts),
-            split,
-            lengths,
-            exclude_seen=exclude_seen,
-            names=_CLASSICAL,
-            memory=int(ease_gib * 2**30),
-        )
+    with ProgressLine("embedding users and items", quiet) as line:
+        line.show()
+        users, items = loaded.vectors(split.train, where)
+        embedded = time.perf_counter()
+        line.show(what="ranking all items")
+        lengths = _lengths(n or [50], len(items))
+        reports = evaluate_lengths(users, items, split, lengths, exclude_seen=exclude_seen)
+        report = reports[lengths[0]]
+        end = time.perf_counter()
+        if baselines:
+            line.show(f"fitting {', '.join(_CLASSICAL)}")
+            classical = score_baselines(
+                hold_out(split.train, by_time=not loaded.data.parts),
+                split,
+                lengths,
+                exclude_seen=exclude_seen,
+                names=_CLASSICAL,
+                memory=int(ease_gib * 2**30),
+            )
     found = torch.unique(split.targets.by_user.col)
     unseen = int((split.train.by_item.degree[found.long()] == 0).sum())
     record: dict[str, Any] = {

@@ -13,6 +13,8 @@ import typer
 from drgcn.cli.options import (
     Device,
     Json,
+    ProgressLine,
+    Quiet,
     Threads,
     expect_file,
     expect_new_folder,
@@ -36,6 +38,13 @@ def export(
     run: Run,
     out: Annotated[Path, typer.Option(help="A new folder.", show_default=False)],
     data: Data = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Take the place of an export in --out, in one step: a server of it goes on.",
+        ),
+    ] = False,
     day: Annotated[
         int | None,
         typer.Option(
@@ -66,6 +75,7 @@ def export(
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Embed all users and items and write what serving needs, whole or not at all.
 
@@ -84,10 +94,16 @@ def export(
     settings = ExportSettings(
         index=index, recall=recall, n=n, dtype=dtype, before=day, seen=not no_seen, seed=seed
     )
-    expect_new_folder(out)
+    if not replace:
+        expect_new_folder(out)
     start = time.perf_counter()
-    loaded = LoadedRun.open(run, data)
-    manifest = write_export(loaded, out, settings, device=where, environment=environment(where))
+    with ProgressLine("embedding and indexing", quiet) as line:
+        line.show()
+        loaded = LoadedRun.open(run, data)
+        about = environment(where)
+        manifest = write_export(
+            loaded, out, settings, device=where, environment=about, replacing=replace
+        )
     if json:
         sizes = {"users": manifest.users["count"], "items": manifest.items["count"]}
         facts = {"folder": str(out), **sizes, "dim": manifest.dim, "index": manifest.index}
@@ -167,6 +183,7 @@ def query(
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a table of user, rank, item and score, with the ids of the data.
 
@@ -179,8 +196,6 @@ def query(
     """
     import pyarrow as pa
     import torch
-    from rich.console import Console
-    from rich.progress import track
 
     from drgcn.recommend.serving import ExportFolder, ItemRules, Recommender, Visitors
     from drgcn.recommend.serving.ids import known_rows, list_table, list_writer, read_ids
@@ -258,11 +273,11 @@ def query(
         if unknown:  # not among the rows, which another program may read
             print(f"{unknown:,} unknown ids left out", file=sys.stderr)
         return
-    console = Console(stderr=True)
-    with list_writer(out) as writer:
+    with list_writer(out) as writer, ProgressLine("searching", quiet) as line:
         # An empty list of users still makes a table with columns.
         pieces = rows.split(_USERS) if len(rows) else (rows,)
-        for some in track(pieces, "searching", console=console, disable=not console.is_terminal):
+        for number, some in enumerate(pieces):
+            line.show(share=number / len(pieces))
             writer.add(table_of(some))
     facts = {"users": len(rows), "unknown": unknown, "rows": writer.rows}
     if json:

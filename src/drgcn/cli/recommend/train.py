@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from drgcn.cli.options import DataRoot, Device, Gate, Json, Threads, use_threads
+from drgcn.cli.options import DataRoot, Device, Gate, Json, Quiet, Threads, use_threads
 from drgcn.cli.recommend.train_options import (
     Model,
     RankOptions,
     Targets,
     TrainOptions,
     read_config,
+    read_origin,
 )
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
@@ -122,6 +123,14 @@ def train(
             help="Hold back for test, and validate by: days:7, time:0.1 (a share by time), last "
             "(each user's last clicks), random:0.1 or official.",
             show_default="by --day",
+        ),
+    ] = None,
+    half_life: Annotated[
+        str | None,
+        typer.Option(
+            help="Days after which a click is drawn half as often; of several, as in 3,10,30, and "
+            "of auto, validation chooses.",
+            show_default="none: all as often",
         ),
     ] = None,
     targets: Annotated[
@@ -239,7 +248,8 @@ def train(
     ray_address: Annotated[
         str | None,
         typer.Option(
-            help="Run them on a Ray cluster: auto, local or HOST:PORT, see docs/scale.md.",
+            help="Run them on a Ray cluster: auto, local or HOST:PORT, see "
+            "docs/recommend_inside.md.",
             show_default="on this machine, by torchrun",
             rich_help_panel=_RANKS,
         ),
@@ -250,6 +260,17 @@ def train(
             min=0, help="Times they are started again if one dies.", rich_help_panel=_RANKS
         ),
     ] = 3,
+    from_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A finished run to go on from, after `ingest --append`: what it knows keeps its "
+            "weights, what is new begins fresh; its settings of model and steps hold unless "
+            "others are given.",
+            callback=read_origin,
+            is_eager=True,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -266,15 +287,18 @@ def train(
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train on clicks and write weights, settings, history and record.
 
     A share of the clicks is held out; training stops when Recall@20 on them no longer rises, and
     a new model is trained on all clicks for as many epochs. Run again after an interruption, the
     same command goes on from the last checkpoint. Under torchrun it is one rank of several, see
-    docs/scale.md.
+    docs/recommend_inside.md.
 
     Example: drgcn recommend train movielens-100k --out run
+
+    Example: drgcn recommend train --from run --out run2
     """
     options = TrainOptions(
         data=data,
@@ -292,6 +316,8 @@ def train(
         day=day,
         all_days=all_days,
         split=split,
+        half_life=half_life,
+        from_run=from_run,
         targets=targets,
         seed=seed,
         epochs=epochs,
@@ -316,6 +342,7 @@ def train(
         device=device,
         threads=threads,
         json=json,
+        quiet=quiet,
     )
     ranks = RankOptions(workers, ray_address, restarts)
     from drgcn.cli.recommend.train_ranks import launch

@@ -81,9 +81,16 @@ _COLD_SHARE = 0.3
 _STEPS = 100  # about so many make an epoch
 _BATCHES = (128, 8192)
 _NEGATIVES = 1024  # at most; as many as a quarter of the batch
+#: Half-lives in days among which ``--half-life auto`` chooses.
+HALF_LIVES: tuple[float, ...] = (3.0, 10.0, 30.0, 100.0)
 _MOST_USERS = 100_000  # looked at in validation
+# Clicks of a run, and how long it took: another that goes on from it is asked for these anew.
+_OF_ONE_RUN = (
+    *("content_hash", "from_run", "day", "all_days", "split", "targets", "hold_out"),
+    *("epochs", "steps", "refit", *_VALIDATION),
+)
 # Where a run is and how it is shown; nothing of it changes a number.
-_PLACE = ("out", "data_root", "checkpoint_every", "device", "threads", "json")
+_PLACE = ("out", "data_root", "checkpoint_every", "device", "threads", "json", "quiet")
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,8 @@ class TrainOptions:
     day: int | None
     all_days: bool
     split: str | None
+    half_life: str | None
+    from_run: Path | None
     targets: Targets
     seed: int
     epochs: float | None
@@ -132,6 +141,7 @@ class TrainOptions:
     device: str
     threads: int | None
     json: bool
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         if self.model is Model.lightgcn and self.gate not in (None, Gate.none):
@@ -160,11 +170,21 @@ class TrainOptions:
                 f"Expected a training of known length (--epochs, --steps) without "
                 f"--{given[0].replace('_', '-')}; found both. Leave one out."
             )
+        if len(self.half_lives) > 1 and not self.validated:
+            raise InputError(
+                "Expected one --half-life with --epochs or --steps, where nothing validates; "
+                "found several. Give one."
+            )
         if self.validated and self.targets is Targets.last_day:
             raise InputError(
                 "Expected --epochs or --steps with --targets last-day, which nothing validates; "
                 "found neither. Give one."
             )
+
+    @property
+    def half_lives(self) -> tuple[float | None, ...]:
+        """Half-lives to choose from, in days; ``None`` for none."""
+        return parse_half_lives(self.half_life)
 
     @property
     def validated(self) -> bool:
@@ -236,6 +256,7 @@ class TrainOptions:
             logq=self.logq,  # type: ignore[arg-type]  # checked by the loss
             bfloat16=self.bfloat16,
             mask_target=not self.leak,
+            half_life=self.half_lives[0] if len(self.half_lives) == 1 else None,
             **shared,
         )
 
@@ -252,7 +273,9 @@ class TrainOptions:
         """The same with paths that hold in any working directory."""
         root = None if self.data_root is None else self.data_root.absolute()
         data = self.data if is_known(self.data) else str(Path(self.data).expanduser().absolute())
-        return replace(self, data=data, out=self.out.absolute(), data_root=root)
+        origin = None if self.from_run is None else self.from_run.absolute()
+        own = {"data": data, "out": self.out.absolute(), "data_root": root, "from_run": origin}
+        return replace(self, **own)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for other processes."""
@@ -262,7 +285,8 @@ class TrainOptions:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> TrainOptions:
         """The options that :meth:`to_json` wrote."""
-        kinds = {"out": Path, "data_root": Path, "model": Model, "gate": Gate, "targets": Targets}
+        kinds: dict[str, type] = {"out": Path, "data_root": Path, "from_run": Path}
+        kinds |= {"model": Model, "gate": Gate, "targets": Targets}
         typed = {name: kind(values[name]) for name, kind in kinds.items() if values[name]}
         return cls(**(values | typed))
 
@@ -271,6 +295,26 @@ class TrainOptions:
         values = {k: v for k, v in self.absolute().to_json().items() if v is not None}
         lines = [f"{k} = {_toml(v)}" for k, v in values.items() if k not in _PLACE]
         return "\n".join(("# drgcn recommend train --config THIS_FILE --out run", *lines, ""))
+
+
+def parse_half_lives(text: str | None) -> tuple[float | None, ...]:
+    """Read half-lives in days as ``10``, ``3,10,30``, ``auto`` or ``none``."""
+    if text in (None, "none"):
+        return (None,)
+    if text == "auto":
+        return HALF_LIVES
+    found = []
+    for part in str(text).split(","):
+        try:
+            found.append(float(part))
+        except ValueError:
+            found.append(math.nan)
+    if not all(0 < one < math.inf for one in found):
+        raise InputError(
+            f"Expected --half-life as days above zero such as 10 or 3,10,30, auto or none; found "
+            f"{text!r}."
+        )
+    return tuple(found)
 
 
 def _batch_size(clicks: int) -> int:
@@ -286,8 +330,27 @@ def _toml(value: str | float | bool) -> str:
 
 def read_config(context: typer.Context, path: Path | None) -> Path | None:
     """Take options from a TOML file, unless the command line gives them."""
-    if path is None:
-        return None
+    if path is not None:
+        options = _read_options(context, path)
+        context.default_map = {**(context.default_map or {}), **options}
+    return path
+
+
+def read_origin(context: typer.Context, run: Path | None) -> Path | None:
+    """Take options from the run to go on from, unless the command line or a file gives them."""
+    if run is not None and not (run / "settings.json").is_file():
+        raise InputError(
+            f"Expected a folder that `drgcn recommend train` wrote to the end; found none at "
+            f"{run}. Check the path."
+        )
+    if run is not None and (run / "config.toml").is_file():
+        options = _read_options(context, run / "config.toml")
+        kept = {name: value for name, value in options.items() if name not in _OF_ONE_RUN}
+        context.default_map = {**kept, **(context.default_map or {})}
+    return run
+
+
+def _read_options(context: typer.Context, path: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -309,8 +372,7 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
             )
         # As on the command line, where it is checked: 2.5 is no number of steps.
         options[name] = ",".join(map(str, values))
-    context.default_map = {**(context.default_map or {}), **options}
-    return path
+    return options
 
 
 def is_known(name: str) -> bool:

@@ -17,7 +17,7 @@ import typer
 
 from drgcn._io import disk_is_full, explain_system_error
 from drgcn._processes import die_with_parent
-from drgcn.cli.options import use_device, use_threads
+from drgcn.cli.options import INTERRUPTED, use_device, use_folder, use_threads
 from drgcn.cli.recommend.train_options import Model, RankOptions, TrainOptions
 from drgcn.cli.recommend.train_run import prepare, train_here
 from drgcn.errors import DrgcnError, InputError
@@ -42,7 +42,8 @@ def launch(options: TrainOptions, ranks: RankOptions) -> None:
     """
     options = options.absolute()
     _expect_divisible(options, ranks.workers)
-    refused = options.out / _REFUSED
+    refused, new = options.out / _REFUSED, not options.out.exists()
+    use_folder(options.out)
     refused.unlink(missing_ok=True)
     try:
         if ranks.ray_address is None:
@@ -54,11 +55,14 @@ def launch(options: TrainOptions, ranks: RankOptions) -> None:
             raise
         failure = ""
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
         raise typer.Exit(130) from None
     refusal = refused.read_text(encoding="utf-8") if refused.exists() else ""
     refused.unlink(missing_ok=True)
     if not is_finished(options.out):
+        if new:
+            with suppress(OSError):  # there may be a checkpoint
+                options.out.rmdir()
         raise InputError(refusal) if refusal else DrgcnError(failure)
 
 
@@ -215,3 +219,5 @@ if __name__ == "__main__":  # what torchrun starts
         train_rank(json.loads(sys.argv[1]))
     except typer.Exit as ending:
         sys.exit(ending.exit_code)
+    except KeyboardInterrupt:  # the process that started the ranks says how to go on
+        sys.exit(130)

@@ -5,29 +5,25 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from drgcn._format import duration, plural
+from drgcn._format import plural
 from drgcn._io import write_whole
-from drgcn.cli.options import use_device, use_folder
+from drgcn.cli.options import ProgressLine, expect_folder, use_device, use_folder
 from drgcn.cli.recommend.train_options import (
     Targets,
     TrainOptions,
     clicks_source,
+    is_known,
     open_clicks,
 )
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
+from drgcn.recommend.clicks.data import MANIFEST, click_weights, earlier_hashes, expect_ages
 from drgcn.recommend.clicks.splits import (
     FEW_TARGETS,
     ClickSplit,
@@ -46,7 +42,7 @@ from drgcn.recommend.distributed.group import (
 )
 from drgcn.recommend.model import save_run
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.fitting import Fit, Fitting, popular_recall
+from drgcn.recommend.model.fitting import Fit, Fitting, Stopping, choose_half_life, popular_recall
 from drgcn.recommend.model.run_folder import (
     CHECKPOINT,
     CHOICE,
@@ -55,13 +51,17 @@ from drgcn.recommend.model.run_folder import (
     RECORD,
     SETTINGS,
     WEIGHTS,
+    Origin,
+    build_model,
+    clear_left,
+    load_run,
     relative_source,
+    weights_digest,
 )
 from drgcn.recommend.model.training import TrainProgress
-from drgcn.records import environment
+from drgcn.records import environment, load_sealed
 
 _SHARED = ".clicks-"
-_LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 _HOLD_OUT = 0.1
 
 
@@ -72,10 +72,12 @@ class PreparedRun:
     Attributes:
         options: The options.
         data: All clicks.
+        origin: The model to go on from; ``None`` for fresh weights.
     """
 
     options: TrainOptions
     data: ClickData
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +98,9 @@ class ChosenClicks:
 
 
 def prepare(options: TrainOptions) -> PreparedRun:
-    """Read the clicks and make the folder of the run, or refuse what cannot work."""
+    """Read the clicks and make ranks the folder of the run, or refuse what cannot work."""
     if (options.out / SETTINGS).exists():
+        _clear(options.out)
         raise InputError(
             f"Expected --out without a finished run; {options.out} holds one already."
         )
@@ -124,7 +127,11 @@ def prepare(options: TrainOptions) -> PreparedRun:
     if options.validated and options.hold_out is None and not own:
         options = replace(options, hold_out=_HOLD_OUT)
     options.settings(), options.stopping(), options.model_options()  # which check their values
-    use_folder(options.out)
+    if any(options.half_lives):
+        expect_ages(data)
+    origin = None if options.from_run is None else _open_origin(options.from_run, data, options)
+    # Several ranks meet in the folder; one process makes it when there is something to write.
+    (use_folder if "RANK" in os.environ else expect_folder)(options.out)
     if 0 < held < FEW_TARGETS and os.environ.get("RANK", "0") == "0":
         print(
             f"warning: only {plural(held, 'click')} held back for test, fewer than "
@@ -132,7 +139,87 @@ def prepare(options: TrainOptions) -> PreparedRun:
             f"--split time:0.1.",
             file=sys.stderr,
         )
-    return PreparedRun(replace(options, content_hash=data.content_hash), data)
+    return PreparedRun(replace(options, content_hash=data.content_hash), data, origin)
+
+
+def _open_origin(run: Path, data: ClickData, options: TrainOptions) -> Origin:
+    """Read the run to go on from; refuse one of other clicks, or another model, or one that has
+    learnt what is held back."""
+    model, facts = load_run(run)
+    training, path = facts["training"], Path(options.data)
+    grew = not is_known(options.data) and (path / MANIFEST).is_file()
+    if training.get("content_hash") not in (
+        data.content_hash,
+        *(earlier_hashes(path) if grew else ()),
+    ):
+        raise InputError(
+            f"Expected the clicks that {run} was trained on, or those with others that joined "
+            f"them (`ingest --append`); found another set in {options.data}. Train without --from."
+        )
+    last, day = training.get("last_day"), training.get("day")
+    if last is None and day is not None and not data.parts:
+        last = int(day) - 1  # runs of earlier versions say no more
+    origin = Origin(model, weights_digest(run), last)
+    _expect_unlearnt(run, data, options, last)
+    build_model(data, data.graph, options.model_options(), origin)  # which compares the two
+    return origin
+
+
+def _expect_unlearnt(run: Path, data: ClickData, options: TrainOptions, last: int | None) -> None:
+    """Refuse to validate or test by clicks that the run to go on from has learnt."""
+    held = _first_held_back(data, options)
+    if held is None and not options.validated:
+        return
+    if data.graph.days is None or data.parts or last is None:
+        if data.parts and not options.validated:
+            return
+        raise InputError(
+            f"Expected days that tell which clicks {run} has learnt from; found none. Give "
+            f"--epochs or --steps, and --all-days: nothing else can validate or be tested."
+        )
+    newest = chosen_clicks(data, options).graph.day_range[1] if options.split is None else None
+    if newest is not None and options.validated and newest <= last:
+        raise InputError(
+            f"Expected clicks after day {last}, the last that {run} has learnt from, to validate "
+            f"by; found none. Add some (`ingest --append`), or give --epochs or --steps."
+        )
+    if held is not None and held <= last:
+        raise InputError(
+            f"Expected what is held back to lie after day {last}, the last that {run} has learnt "
+            f"from; found clicks of day {held}. Hold back fewer days, or learn from all of them "
+            f"(--all-days)."
+        )
+
+
+def _first_held_back(data: ClickData, options: TrainOptions) -> int | None:
+    """The first day of clicks that are for validation or test alone; ``None`` for none.
+
+    Where validation is drawn from the last days, it keeps to later ones by itself.
+    """
+    if options.split is None:
+        return _held_back(data.graph, options)
+    if data.graph.days is None:
+        return 0
+    found = split_clicks(data, SplitRule.parse(options.split))
+    part = found.validation if options.validated else found.test
+    return int(data.graph.days_of(part.targets).min())
+
+
+def _last_day(data: ClickData, clicks: ChosenClicks, options: TrainOptions) -> int | None:
+    """The last day that is learnt from; ``None`` if clicks have no days."""
+    if data.graph.days is None or data.parts:
+        return None
+    learnt = clicks.graph if clicks.targets is None else clicks.targets
+    if options.split is None:
+        return learnt.day_range[1]
+    return int(data.graph.days_of(learnt).max())  # whose own days are numbers of parts
+
+
+def _clear(out: Path) -> None:
+    """Remove what a finished run needs no more; a kill may have left it."""
+    clear_left(out)
+    for folder in out.glob(f"{_SHARED}*"):
+        remove_shared(folder)
 
 
 def _refuse_foreign_files(out: Path) -> None:
@@ -148,9 +235,13 @@ def _refuse_foreign_files(out: Path) -> None:
 def train_here(prepared: PreparedRun) -> None:
     """Train in this process; of several ranks, the first writes and prints the run."""
     options, data = prepared.options, prepared.data
-    settings = options.settings()
     with joined_ranks(use_device(options.device)) as (exchange, device):
-        clicks = _rank_clicks(data, options, exchange)
+        clicks = _rank_clicks(prepared, exchange)
+        recalls: dict[str, float] = {}
+        if len(options.half_lives) > 1:
+            options, recalls = _with_half_life(options, data, clicks)
+            prepared = replace(prepared, options=options)
+        settings = options.settings()
         fit = _fit_with_progress(prepared, clicks, exchange, device)
         if exchange.rank > 0:
             return
@@ -160,20 +251,34 @@ def train_here(prepared: PreparedRun) -> None:
             "content_hash": data.content_hash,
             "day": clicks.day,
             "split": options.split,
+            "last_day": _last_day(data, clicks, options),
             **relative_source(source, options.out),
             "targets": options.targets.value,
             **asdict(replace(settings, steps=fit.steps)),
         }
         record = _record(data, clicks, fit, options, device)
+        if recalls:
+            record["half_life"] = {"chosen": options.half_life, "popular_recall": recalls}
+        if prepared.origin is not None:
+            record["from"] = {"run": str(options.from_run), "weights": prepared.origin.digest}
         if exchange.size > 1:
             record |= {"ranks": exchange.size, "attempts": len(read_attempts(options.out))}
         write_whole(options.out / CONFIG, options.to_toml())
         save_run(options.out, fit.model, facts, fit.losses, record)
-        for name in (CHECKPOINT, CHOICE):
-            (options.out / name).unlink(missing_ok=True)
-        for folder in options.out.glob(f"{_SHARED}*"):
-            remove_shared(folder)
+        _clear(options.out)
         print_run(options.out, options.json)
+
+
+def _with_half_life(
+    options: TrainOptions, data: ClickData, clicks: ChosenClicks
+) -> tuple[TrainOptions, dict[str, float]]:
+    """Choose among half-lives by validation; returns the recall of each too."""
+    stopping = options.stopping()
+    assert stopping is not None
+    assert clicks.validation is not None
+    tried = [days for days in options.half_lives if days is not None]
+    found, recalls = choose_half_life(data, clicks.validation, stopping, tried)
+    return replace(options, half_life="none" if found is None else f"{found:g}"), recalls
 
 
 def chosen_clicks(data: ClickData, options: TrainOptions) -> ChosenClicks:
@@ -228,21 +333,24 @@ def _has_validation(data: ClickData, last: int | None) -> bool:
     return last == day + 1 and bool((data.graph.days == day).any())
 
 
-def _validation(data: ClickData, graph: ClickGraph, options: TrainOptions) -> ClickSplit:
+def _validation(prepared: PreparedRun, graph: ClickGraph) -> ClickSplit:
     """Divide the clicks to learn from: as they came, by time, or by users."""
+    data, options = prepared.data, prepared.options
     if options.hold_out is None:
         return hold_out(graph, day=data.parts.index("valid"))
-    return hold_out(graph, options.hold_out, by_time=not data.parts)
+    after = None if prepared.origin is None else prepared.origin.last_day
+    return hold_out(graph, options.hold_out, by_time=not data.parts, after=after)
 
 
-def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> ChosenClicks:
+def _rank_clicks(prepared: PreparedRun, exchange: Exchange) -> ChosenClicks:
     """As :func:`chosen_clicks`, with validation; of several ranks, one makes the clicks and all
     map them."""
+    data, options = prepared.data, prepared.options
     if not isinstance(exchange, GroupExchange):
         chosen = chosen_clicks(data, options)
         if not options.validated or chosen.validation is not None:
             return chosen
-        return replace(chosen, validation=_validation(data, chosen.graph, options))
+        return replace(chosen, validation=_validation(prepared, chosen.graph))
     exchange.expect_same("clicks", data.content_hash)
     last = _held_back(data.graph, options)
     name = f"{_SHARED}{data.content_hash[:16]}-{last}-{options.targets.value}"
@@ -259,7 +367,7 @@ def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> 
         return chosen
 
     def divide() -> tuple[ClickGraph, ClickGraph]:
-        split = _validation(data, chosen.graph, options)
+        split = _validation(prepared, chosen.graph)
         return split.train, split.targets
 
     folder = options.out / f"{name}-{options.hold_out}"
@@ -271,27 +379,31 @@ def _rank_clicks(data: ClickData, options: TrainOptions, exchange: Exchange) -> 
 def _fit_with_progress(
     prepared: PreparedRun, clicks: ChosenClicks, exchange: Exchange, device: torch.device
 ) -> Fit:
-    """Train with a progress bar on a terminal, elsewhere with a line now and then."""
+    """Train with a line of progress, that of the first rank."""
     options = prepared.options
     checkpoint, choice = options.out / CHECKPOINT, options.out / CHOICE
     if isinstance(exchange, GroupExchange):
         # The second of two trainings has begun where its checkpoint is there.
         note_attempt(options.out, checkpoint if checkpoint.exists() else choice, exchange)
     stopping = options.stopping()
-    with _shown(exchange) as show:
+    quiet = options.quiet or exchange.rank > 0
+    # Of several ranks, the process that started them says how to go on.
+    with ProgressLine("training", quiet, resumes=exchange.size == 1) as line:
+        line.show("making ready")
         best = 0.0
 
         def look(step: int, loss: float, recall: float) -> None:
             nonlocal best
             best = max(best, recall)
+            # How many looks are left, patience decides: no time can be told.
             words = f"step {step}, loss {loss:.4f}, validation {100 * recall:.2f} %"
-            show(f"{words}, best {100 * best:.2f} %", None)
+            line.show(f"{words}, best {100 * best:.2f} %")
 
         def progress(now: TrainProgress) -> None:
-            again = "" if stopping is None else "all clicks: "
-            show(f"{again}{now.step} of {now.steps} steps, loss {now.loss:.4f}", now)
+            what = "training" if stopping is None else "training on all clicks"
+            words = f"{now.step} of {now.steps} steps, loss {now.loss:.4f}"
+            line.show(words, now.step / now.steps, what)
 
-        quiet = exchange.rank > 0
         fitting = Fitting(
             prepared.data,
             options.model_options(),
@@ -303,46 +415,13 @@ def _fit_with_progress(
             checkpoint_every=options.checkpoint_every,
             look=None if quiet else look,
             progress=None if quiet else progress,
+            origin=prepared.origin,
         )
         if stopping is None or clicks.validation is None:
             return fitting.fixed(clicks.graph, clicks.targets)
         if not options.refit:
             return fitting.validated(clicks.validation, stopping)
         return fitting.refitted(clicks.validation, stopping, clicks.graph)
-
-
-@contextmanager
-def _shown(exchange: Exchange) -> Iterator[Any]:
-    """Yield a function that shows words, and how far a training of known length has come."""
-    columns = (
-        TextColumn("training"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    console = Console(stderr=True)
-    quiet = exchange.rank > 0
-    printed = time.perf_counter()
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, words="making ready")
-
-        def show(words: str, now: TrainProgress | None) -> None:
-            nonlocal printed
-            if now is not None:
-                bar.update(task, completed=now.step, total=now.steps)
-            bar.update(task, words=words)
-            if not console.is_terminal and time.perf_counter() - printed > _LINE_EVERY:
-                printed = time.perf_counter()
-                left = "" if now is None else f", about {duration(now.seconds_left)} left"
-                print(f"{words}{left}", file=sys.stderr, flush=True)
-
-        try:
-            yield show
-        except KeyboardInterrupt:
-            bar.stop()
-            if exchange.size == 1:  # else the process that started the ranks prints it
-                print("interrupted; run the same command again to go on", file=sys.stderr)
-            raise typer.Exit(130) from None
 
 
 def _record(
@@ -382,6 +461,7 @@ def _record(
             "n": stopping.n,
             **fit.plateau.facts(),
             "popular_recall": popular_recall(clicks.validation, stopping),
+            **_popular_by_age(data, clicks.validation, options, stopping),
             "refitted": options.refit,
             "history": fit.plateau.history,
         }
@@ -390,21 +470,41 @@ def _record(
     return record
 
 
+def _popular_by_age(
+    data: ClickData, validation: ClickSplit, options: TrainOptions, stopping: Stopping
+) -> dict[str, float]:
+    """Recall of popular items whose clicks count by their age, where those of the model do."""
+    (half_life,) = options.half_lives
+    if half_life is None:
+        return {}
+    weights = click_weights(data, validation.train, half_life)
+    return {"popular_recall_by_age": popular_recall(validation, stopping, weights)}
+
+
 def print_run(out: Path, json: bool) -> None:
     """Print steps, seconds, loss and validation of a finished run."""
-    record = jsonlib.loads((out / RECORD).read_text(encoding="utf-8"))
+    try:
+        record = load_sealed(out / RECORD)
+    except ValueError as error:
+        raise InputError(
+            f"Expected {out / RECORD} as it was written; {error}. Train again, into a new folder."
+        ) from None
     if json:
         print(jsonlib.dumps({"run": str(out), **record}))
         return
     found = record.get("validation")
     if found:
         recall, popular = (100 * found[name] for name in ("best_recall", "popular_recall"))
+        aged = found.get("popular_recall_by_age")
+        words = "" if aged is None else f", by age of clicks {100 * aged:.2f} %"
         print(
             f"validation: Recall@{found['n']} {recall:.2f} % at step {found['best_step']:,}, "
-            f"popular items {popular:.2f} % ({found['clicks']:,} clicks held out)"
+            f"popular items {popular:.2f} %{words} ({found['clicks']:,} clicks held out)"
         )
         if found["stopped"] == "limit":
             print("it ended at the last epoch, not by patience: more may help (--epochs-max)")
+    if tried := record.get("half_life"):
+        print(f"half-life in days, chosen by lists of popular items: {tried['chosen']}")
     again = " on all clicks, after validation," if found and found["refitted"] else ""
     print(
         f"{record['steps']:,} steps{again} in {record['seconds']:.1f} s, loss "

@@ -142,6 +142,19 @@ def _check_codes(table: AttributeTable, folder: Path) -> None:
             )
 
 
+def several_names(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Columns of attributes that have several values, by the attribute's name.
+
+    ``ingest --several genres`` calls them ``genres: war``, ``genres: drama`` and so on.
+    """
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        name, colon, _ = column.partition(": ")
+        if colon:
+            found.setdefault(name, []).append(column)
+    return found
+
+
 def read_columns(path: Path, names: Sequence[str]) -> list[Any]:
     """Columns of a parquet file, each as one array whose every text is UTF-8.
 

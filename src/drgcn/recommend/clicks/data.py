@@ -20,6 +20,7 @@ from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, read_columns
 from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.records import sealed, unsealed
 from drgcn.sampling.graph import CSRGraph
 
 FORMAT: Final = "drgcn clicks"
@@ -169,9 +170,32 @@ class ClickData:
         )
 
 
+def expect_ages(data: ClickData) -> None:
+    """Refuse clicks that cannot count by their age."""
+    if data.parts or data.graph.days is None:
+        found = f"the parts {', '.join(data.parts)}" if data.parts else "none"
+        raise InputError(
+            f"Expected clicks with days for a half-life; found {found} in {data.name}. Leave "
+            f"--half-life out."
+        )
+
+
+def click_weights(data: ClickData, part: ClickGraph, half_life: float) -> Tensor:
+    """Weights of some of the clicks that halve every so many days before the last of them.
+
+    Args:
+        data: All clicks, with their days.
+        part: Some of them, whose own days may stand for something else.
+        half_life: Days.
+    """
+    expect_ages(data)
+    age = data.graph.days_of(part.to("cpu")).double()
+    return torch.as_tensor(0.5 ** ((age.max() - age) / half_life))
+
+
 def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
     """Writes the manifest of a folder of clicks: the last file to be written."""
-    text = json.dumps(data.facts() | more, indent=2, ensure_ascii=False)
+    text = json.dumps(sealed(data.facts() | more), indent=2, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
@@ -182,8 +206,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         facts = read_json(folder / MANIFEST)
     except (OSError, ValueError):
-        facts = None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        facts = {}
+    if facts.get("format") != FORMAT:
         raise InputError(
             f"Expected a folder that `drgcn recommend ingest` or `generate` wrote; {folder} has "
             f"no {MANIFEST} of that form."
@@ -193,6 +217,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"Expected version {VERSION} of the folder's form; {folder} has version "
             f"{facts.get('version')}. Read it with the drgcn that wrote it, or make it again."
         )
+    try:
+        facts = unsealed(facts)
+    except ValueError as error:
+        raise InputError(
+            f"Expected {folder / MANIFEST} as it was written; {error}. Make it again."
+        ) from None
     kinds = {"name": str, "users": int, "items": int, "clicks": int, "parts": list}
     kinds |= {"content_hash": str}
     wrong = [key for key, kind in kinds.items() if type(facts.get(key)) is not kind]
@@ -202,6 +232,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"none, or of another type. Make it again."
         )
     return facts
+
+
+def earlier_hashes(folder: Path) -> list[str]:
+    """Content hashes that a folder of clicks had before others joined it, the first one first."""
+    steps = read_manifest(folder).get("appended", [])
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise InputError(f"Expected a list of what was added in {folder / MANIFEST}; found none.")
+    return [str(step.get("before")) for step in steps]
 
 
 def _write_ids(ids: Any, path: Path) -> None:

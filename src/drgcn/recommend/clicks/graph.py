@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -149,6 +148,22 @@ class ClickGraph:
     def on(self, day: int) -> ClickGraph:
         """The clicks of a day, between the same users and items."""
         return self._where(self._known_days() == day)
+
+    def days_of(self, part: ClickGraph) -> Tensor:
+        """The day of each click of a part, which may number its days otherwise ``[clicks]``."""
+        whole, wanted = self._keys(), part._keys()
+        if part.by_user.num_cols != self.num_items or not len(whole):
+            raise InputError("Expected a part of these clicks; found others.")
+        place = torch.searchsorted(whole, wanted).clamp(max=len(whole) - 1)
+        if not bool((whole[place] == wanted).all()):
+            raise InputError("Expected a part of these clicks; found others.")
+        return self._known_days()[place]
+
+    def _keys(self) -> Tensor:
+        """The number of each pair of user and item, ascending."""
+        user = torch.arange(self.num_users, device=self.device)
+        user = user.repeat_interleave(self.by_user.degree, output_size=self.num_clicks)
+        return user * self.num_items + self.by_user.col
 
     def to(self, device: torch.device | str) -> ClickGraph:
         """The same graph on another device."""
@@ -364,7 +379,10 @@ def write_clicks(
             counts[first + 1 : first + 1 + len(here)] += here
     rowptr = np.cumsum(counts, out=counts)
     np.save(folder / "by_user" / "rowptr.npy", rowptr)
-    facts = {"num_cols": num_items, "arrays": ["rowptr", "col"]}
-    (folder / "by_user" / "graph.json").write_text(json.dumps(facts), encoding="utf-8")
-    transposed(CSRGraph.open(folder / "by_user")).save(folder / "by_item")
+    starts, entries = (
+        load_tensor(folder / "by_user" / f"{name}.npy") for name in ("rowptr", "col")
+    )
+    by_user = CSRGraph(starts, entries, num_items)
+    by_user.write_facts(folder / "by_user")
+    transposed(by_user).save(folder / "by_item")
     return int(rowptr[-1])

@@ -21,6 +21,7 @@ from drgcn.recommend.clicks.ingest_sql import (
     IngestSettings,
     SourceTable,
     literal,
+    number_sql,
     quoted,
 )
 
@@ -194,7 +195,7 @@ class EventDays:
         """Looks at all times once; refuses those that are missing or cannot be read."""
         assert settings.time is not None
         column, kind = quoted(settings.time), table.columns[settings.time]
-        number, words = f"TRY_CAST({column} AS DOUBLE)", _seconds(column, kind)
+        number, words = number_sql(settings.time, kind), _seconds(column, kind)
         unit = settings.time_unit
         if kind.startswith(_TIMES):
             unit = "date"
@@ -380,10 +381,10 @@ class AttributeColumn:
 
 
 def _number_sql(table: SourceTable, name: str) -> str:
-    column, kind = quoted(name), table.columns[name]
+    kind = table.columns[name]
     if kind.startswith(_TIMES):
-        return f"(epoch({column}) / 86400)"
-    return f"TRY_CAST({column} AS DOUBLE)"
+        return f"(epoch({quoted(name)}) / 86400)"
+    return number_sql(name, kind)
 
 
 def _unreadable(session: DuckDBSession, table: SourceTable, name: str) -> tuple[int, str]:

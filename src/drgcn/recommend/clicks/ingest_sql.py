@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import os
 import re
 import shutil
@@ -87,7 +88,7 @@ class IngestSettings:
                 f"Expected a time unit of {', '.join(TIME_UNITS)}; found {self.time_unit!r}."
             )
         if self.memory is not None and not re.fullmatch(
-            r"\d+(\.\d+)?\s*[KMGT]i?B", self.memory, re.IGNORECASE
+            r"\d{1,9}(\.\d{1,9})?\s*[KMGT]i?B", self.memory, re.IGNORECASE | re.ASCII
         ):
             raise InputError(f"Expected memory such as 4GB or 500MB; found {self.memory!r}.")
         if self.threads is not None and self.threads < 1:
@@ -106,6 +107,8 @@ class IngestSettings:
                 f"Expected the column of ratings and the least one together; found "
                 f"{self.rating!r} and {self.min_rating}."
             )
+        if self.min_rating is not None and not math.isfinite(self.min_rating):
+            raise InputError(f"Expected a finite least rating; found {self.min_rating}.")
         if self.core < 0 or not self.separator:
             raise InputError(
                 f"Expected a core from 0 on and a separator of at least one character; found "
@@ -305,9 +308,9 @@ def keep_rated(
 ) -> tuple[SourceTable, LeftOut]:
     """Leave out rows below the least rating."""
     assert settings.rating is not None
-    value = f"TRY_CAST({quoted(settings.rating)} AS DOUBLE)"
+    value = number_sql(settings.rating, events.columns[settings.rating])
     unreadable, below, kept = session.row(
-        f"SELECT count(*) FILTER ({value} IS NULL OR isnan({value})), "
+        f"SELECT count(*) FILTER ({value} IS NULL OR NOT isfinite({value})), "
         f"count(*) FILTER ({value} < {settings.min_rating}), "
         f"count(*) FILTER ({value} >= {settings.min_rating}) FROM {events.name}"
     )
@@ -371,6 +374,15 @@ def keep_core(
         users=before[1] - now[1],
         items=before[2] - now[2],
     )
+
+
+def number_sql(name: str, kind: str) -> str:
+    """A column as DOUBLE, and NULL where it is no number."""
+    number = f"TRY_CAST({quoted(name)} AS DOUBLE)"
+    if kind != "VARCHAR":
+        return number
+    # As in its own language, DuckDB reads 1_000 as a number.
+    return f"CASE WHEN NOT contains({quoted(name)}, '_') THEN {number} END"
 
 
 def quoted(name: str) -> str:

@@ -288,7 +288,12 @@ class EvaluationSplit:
 
 
 def hold_out(
-    graph: ClickGraph, share: float = 0.1, *, by_time: bool = True, day: int | None = None
+    graph: ClickGraph,
+    share: float = 0.1,
+    *,
+    by_time: bool = True,
+    day: int | None = None,
+    after: int | None = None,
 ) -> ClickSplit:
     """Hold out clicks to choose by.
 
@@ -301,6 +306,7 @@ def hold_out(
         share: Share of them to hold out.
         by_time: Divide by days if there are some.
         day: The first day to hold out, in place of a share.
+        after: Hold out nothing of this day, nor before it.
 
     Raises:
         InputError: If one of the two sides would be empty.
@@ -309,6 +315,8 @@ def hold_out(
         raise InputError(f"Expected a share between 0 and 1 to hold out; found {share}.")
     if day is None and by_time and graph.days is not None and graph.num_clicks:
         day = _day_of_share(graph, share)
+    if after is not None:
+        day = max(graph.day_range[1] if day is None else day, after + 1)
     if day is not None:
         assert graph.days is not None
         held, words = graph.days >= day, f"days from {day} on"

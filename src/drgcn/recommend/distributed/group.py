@@ -191,7 +191,7 @@ def _expect_restart_setting() -> None:
     if missing and may_restart and os.environ["RANK"] == "0":
         warnings.warn(
             f"Ranks that torchrun starts again may not find each other: set {missing[0]}=1 "
-            "before you start it, see docs/scale.md.",
+            "before you start it, see docs/recommend_inside.md.",
             DrgcnWarning,
             stacklevel=3,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.data import ClickData, click_weights
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit
 from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.run_folder import ModelOptions, build_model
+from drgcn.recommend.model.run_folder import ModelOptions, Origin, build_model
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import (
     ClickTrainer,
@@ -228,6 +228,7 @@ class Fitting:
         checkpoint_every: Seconds between checkpoints.
         look: Called with step, loss and recall at every look at validation.
         progress: Called about once a second where nothing validates.
+        origin: A model whose weights every training begins with. (default: fresh weights)
     """
 
     data: ClickData
@@ -240,6 +241,7 @@ class Fitting:
     checkpoint_every: float = 60.0
     look: Look | None = None
     progress: Callable[[TrainProgress], None] | None = None
+    origin: Origin | None = None
 
     def fixed(self, graph: ClickGraph, targets: ClickGraph | None = None) -> Fit:
         """Train for the epochs or steps of the settings.
@@ -255,7 +257,7 @@ class Fitting:
     def validated(self, split: ClickSplit, stopping: Stopping) -> Fit:
         """Train until validation no longer rises, and keep the weights that were best."""
         clicks = split.train.num_clicks
-        model = build_model(self.data, split.train, self.options)
+        model = build_model(self.data, split.train, self.options, self.origin)
         split = split.to(self.device)
         most = steps_of(stopping.epochs_max, clicks, self.settings.batch_size)
         settings = replace(self.settings, steps=most)
@@ -283,7 +285,8 @@ class Fitting:
             model.train()
             return report.model["all"]["recall"].mean
 
-        known = run_fingerprint(model, self.data, split.train, split.targets, settings)
+        digest = self._digest
+        known = run_fingerprint(model, self.data, split.train, split.targets, settings, digest)
         known = hashlib.sha256(repr((known, asdict(stopping))).encode()).hexdigest()
         plateau = train_to_plateau(
             trainer,
@@ -318,7 +321,7 @@ class Fitting:
     def _train(
         self, graph: ClickGraph, targets: ClickGraph | None, settings: TrainSettings
     ) -> tuple[ClickSAGE | LightGCN, TrainResult]:
-        model = build_model(self.data, graph, self.options)
+        model = build_model(self.data, graph, self.options, self.origin)
         done = train(
             model,
             self.data,
@@ -330,20 +333,57 @@ class Fitting:
             checkpoint=self.checkpoint,
             checkpoint_every=self.checkpoint_every,
             progress=self.progress,
+            origin=self._digest,
         )
         return model, done
 
+    @property
+    def _digest(self) -> str:
+        return "" if self.origin is None else self.origin.digest
 
-def popular_recall(split: ClickSplit, stopping: Stopping) -> float:
-    """Recall of the most clicked items where a training is looked at: what it has to beat."""
+
+def popular_recall(split: ClickSplit, stopping: Stopping, weights: Tensor | None = None) -> float:
+    """Recall of the most clicked items where a training is looked at: what it has to beat.
+
+    Args:
+        split: Clicks that count, and those to find.
+        stopping: Length of the lists, and who is looked at.
+        weights: How much each click counts. (default: all the same)
+    """
     train, targets = split.train.by_user, split.targets.by_user
     users = _some_users(split, stopping.most_users)
     if users is None:
         users = (targets.degree > 0).nonzero().flatten()
     n = min(stopping.n, train.num_cols)
-    lists = popular_items(train, users, n, exclude_seen=stopping.exclude_seen)
+    options: dict[str, Any] = {"exclude_seen": stopping.exclude_seen, "weights": weights}
+    lists = popular_items(train, users, n, **options)
     found = is_seen(targets, users, lists).sum(dim=1).double()
     return float((found / targets.degree[users]).mean())
+
+
+def choose_half_life(
+    data: ClickData, split: ClickSplit, stopping: Stopping, candidates: Sequence[float]
+) -> tuple[float | None, dict[str, float]]:
+    """Choose after how many days a click counts half, by validation.
+
+    The measure is the recall of lists of popular items, whose clicks are counted by their age:
+    a training for each candidate would take as many times as long.
+
+    Args:
+        data: All clicks, with their days.
+        split: Clicks to count and clicks to validate by; nothing of the test is in it.
+        stopping: Length of the lists, and who is looked at.
+        candidates: Half-lives in days. That all clicks count the same is tried too.
+
+    Returns:
+        The best, ``None`` if all clicks are to count the same; and the recall of each.
+    """
+    recalls = {"none": popular_recall(split, stopping)}
+    for half_life in candidates:
+        weights = click_weights(data, split.train, half_life)
+        recalls[f"{half_life:g}"] = popular_recall(split, stopping, weights)
+    best = max(recalls, key=lambda name: recalls[name])
+    return None if best == "none" else float(best), recalls
 
 
 def steps_of(epochs: float, clicks: int, batch_size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,7 @@ from drgcn.recommend.model.sampling import (
     Side,
     chances,
     check_drawable,
+    item_shares,
     unclicked_items,
     uniform_items,
 )
@@ -50,6 +52,7 @@ class TrainSettings:
         mask_target: Take the click that is to be predicted out of both trees.
         draw: See :class:`~drgcn.recommend.model.sampling.Positives`.
         bfloat16: Take products in bfloat16; weights and sums stay in single precision.
+        half_life: Days after which a click is drawn half as often. (default: all as often)
     """
 
     seed: int = 0
@@ -65,8 +68,18 @@ class TrainSettings:
     mask_target: bool = True
     draw: Draw = "clicks"
     bfloat16: bool = False
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
+        if self.half_life is not None and not 0 < self.half_life < math.inf:
+            raise InputError(
+                f"Expected a half-life of some days above zero; found {self.half_life}."
+            )
+        if self.half_life is not None and self.draw != "clicks":
+            raise InputError(
+                f"Expected batches of clicks (--draw clicks) with a half-life; found {self.draw}, "
+                f"which draws each user as often."
+            )
         if self.loss not in ("softmax", "bpr"):
             raise InputError(f"Expected loss to be softmax or bpr; found {self.loss!r}.")
         if not self.epochs > 0 or (self.steps is not None and self.steps < 1):
@@ -90,6 +103,7 @@ class SAGEObjective:
         targets: The clicks to learn; their share per item is the chance of a column.
         settings: Loss, negatives, masks.
         exchange: The other ranks.
+        weights: How often each target is drawn, see :class:`Positives`.
     """
 
     def __init__(
@@ -100,6 +114,7 @@ class SAGEObjective:
         targets: ClickGraph,
         settings: TrainSettings,
         exchange: Exchange,
+        weights: Tensor | None = None,
     ) -> None:
         if settings.negatives % exchange.size:
             raise InputError(
@@ -112,8 +127,7 @@ class SAGEObjective:
             check_drawable(rows, max(model.fan_outs))
         self.model, self.attributes, self.graph = model, attributes, graph
         self.settings, self.exchange = settings, exchange
-        share = targets.by_item.degree.double() / max(targets.num_clicks, 1)
-        self.log_q = share.clamp(min=1e-300).log().float()
+        self.log_q = item_shares(targets, weights).clamp(min=1e-300).log().float()
         self.dtype = torch.bfloat16 if settings.bfloat16 else None
 
     def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
@@ -196,6 +210,7 @@ class LightGCNObjective:
         exchange: The other ranks.
         attributes: What a model with attributes prepared; a share of its users is then embedded
             by attributes alone, so that it learns what to do with users without clicks.
+        weights: How often each target is drawn, see :class:`Positives`.
     """
 
     def __init__(
@@ -206,6 +221,7 @@ class LightGCNObjective:
         settings: TrainSettings,
         exchange: Exchange,
         attributes: ClickAttributes | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self.model, self.settings, self.exchange = model, settings, exchange
         if isinstance(model, AttributedLightGCN):
@@ -217,8 +233,7 @@ class LightGCNObjective:
         rows = torch.arange(targets.num_users, device=targets.device)
         user = rows.repeat_interleave(self.clicks.degree, output_size=targets.num_clicks)
         self.pairs = user * targets.num_items + self.clicks.col
-        share = targets.by_item.degree.double() / max(targets.num_clicks, 1)
-        self.log_q = share.clamp(min=1e-300).log().float()
+        self.log_q = item_shares(targets, weights).clamp(min=1e-300).log().float()
 
     def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
         """The loss of a batch of clicks of this rank.

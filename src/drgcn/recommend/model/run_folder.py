@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,15 +15,16 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from drgcn._io import write_whole
+from drgcn._io import sweep, write_whole
 from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.model.encoder import AttributeSummary
+from drgcn.recommend.model.encoder import LARGEST_COLUMN, AttributeEncoder, AttributeSummary
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
+from drgcn.records import sealed, unsealed
 from drgcn.streams import stream_key
 
 ModelName = Literal["sage", "lightgcn", "hybrid"]
@@ -72,22 +73,61 @@ class ModelOptions:
     cold_share: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """A trained model that a training goes on from.
+
+    Attributes:
+        model: The model.
+        digest: Hash of its weights.
+        last_day: The last day that it has learnt from; ``None`` if that is not known.
+    """
+
+    model: ClickSAGE | LightGCN
+    digest: str
+    last_day: int | None = None
+
+
 def build_model(
-    data: ClickData, graph: ClickGraph, options: ModelOptions | None = None
+    data: ClickData,
+    graph: ClickGraph,
+    options: ModelOptions | None = None,
+    origin: Origin | None = None,
 ) -> ClickSAGE | LightGCN:
     """Build a model with fresh weights; torch's own generator is left as it was.
 
     A user or item with an embedding of its own has a row of its own. Only users beyond
     :data:`MOST_ID_ROWS` share that many rows by hash.
 
-    For one seed, all gates begin with the same weights but for the gate's own.
+    For one seed, all gates begin with the same weights but for the gate's own. With an origin, all
+    that it knows has its weights, and numbers are standardised by its statistics; users, items and
+    values of categories that came since begin as in a fresh model.
 
     Args:
         data: Attributes of users and items.
         graph: The training clicks; statistics of attributes are those of nodes that occur in it.
         options: Kind, widths and seed. (default: SAGE without a gate)
+        origin: A model of fewer users and items to begin with. (default: fresh weights)
+
+    Raises:
+        InputError: If the origin is another kind of model, or of other attributes.
     """
     options = options or ModelOptions()
+    summaries = None
+    if origin is not None and not _is_plain(origin.model):
+        summaries = _grown_summaries(data, graph, origin.model)
+    model = _fresh_model(data, graph, options, summaries)
+    if origin is not None:
+        _carry_over(origin.model, model)
+    return model
+
+
+def _fresh_model(
+    data: ClickData,
+    graph: ClickGraph,
+    options: ModelOptions,
+    summaries: tuple[AttributeSummary, AttributeSummary] | None,
+) -> ClickSAGE | LightGCN:
     shared: dict[str, Any] = {
         name: getattr(options, name)
         for name in ("temperature", "normalize")
@@ -102,7 +142,7 @@ def build_model(
                 options.layers,
                 **shared,
             )
-    users, items = attribute_summaries(data, graph)
+    users, items = summaries or attribute_summaries(data, graph)
 
     def with_gate(
         gate: Literal["constant", "static", "dr"] | None,
@@ -147,6 +187,101 @@ def attribute_summaries(
     )
 
 
+def _is_plain(model: ClickSAGE | LightGCN) -> bool:
+    """True for LightGCN without attributes."""
+    return isinstance(model, LightGCN) and not isinstance(model, AttributedLightGCN)
+
+
+def _grown_summaries(
+    data: ClickData, graph: ClickGraph, known: ClickSAGE | LightGCN
+) -> tuple[AttributeSummary, AttributeSummary]:
+    """Statistics of a model for more nodes and more values of its columns."""
+    assert isinstance(known, ClickSAGE | AttributedLightGCN)
+    found = []
+    for side, table, count in (
+        ("user", data.users, graph.num_users),
+        ("item", data.items, graph.num_items),
+    ):
+        old = known.encoder(side).summary  # type: ignore[arg-type]
+        names = ((), ()) if table is None else (table.numeric_names, table.category_names)
+        sizes = () if table is None else table.category_sizes
+        if names != (old.numeric_names, old.category_names) or any(
+            new < before for new, before in zip(sizes, old.category_sizes, strict=True)
+        ):
+            raise InputError(
+                f"Expected the attributes of {side}s that the run was trained on, with their "
+                f"values; found others. Give clicks that grew out of its own (`ingest --append`)."
+            )
+        found.append(replace(old, num_nodes=count, category_sizes=sizes))
+    return found[0], found[1]
+
+
+@torch.no_grad()
+def _carry_over(known: ClickSAGE | LightGCN, model: ClickSAGE | LightGCN) -> None:
+    """Give a model the weights of one that has a part of its users, items and categories."""
+    if type(model) is not type(known):
+        raise InputError(
+            f"Expected the kind of model that the run has, {type(known).__name__}; found "
+            f"{type(model).__name__}. Leave --model out, or train without --from."
+        )
+    sizes = ("num_users", "num_items")
+    for name, value in known.settings.items():
+        if name not in sizes and model.settings[name] != value:
+            raise InputError(
+                f"Expected {name} as in the run to go on from, {value}; found "
+                f"{model.settings[name]}. Leave its option out, or train without --from."
+            )
+    old, new = known.state_dict(), model.state_dict()
+    for name, value in old.items():
+        if name == "frozen":  # means over all clicks are taken again at the end
+            continue
+        for there, here in _rows_in_both(name, known, model):
+            new[name][there] = value[here]
+    model.load_state_dict(new)
+
+
+def _rows_in_both(
+    name: str, known: ClickSAGE | LightGCN, model: ClickSAGE | LightGCN
+) -> list[tuple[Any, Any]]:
+    """Rows of a tensor in the larger model, and the same ones in the smaller."""
+    if name == "embeddings":
+        assert isinstance(known, LightGCN)
+        assert isinstance(model, LightGCN)
+        users, items = known.num_users, known.num_items
+        behind = slice(model.num_users, model.num_users + items)
+        return [
+            (slice(users), slice(users)),
+            (behind, slice(users, users + items)),
+        ]
+    part, _, kind = name.rpartition(".")
+    if kind == "table":
+        one, other = (encoder_of.get_submodule(part) for encoder_of in (known, model))
+        assert isinstance(one, AttributeEncoder)
+        assert isinstance(other, AttributeEncoder)
+        return list(_category_rows(one.summary.category_sizes, other.summary.category_sizes))
+    if kind == "id_table":  # the last row is padding
+        own = known.get_submodule(part)
+        assert isinstance(own, AttributeEncoder)
+        return [(slice(own.id_rows), slice(own.id_rows))]
+    return [(..., ...)]
+
+
+def _category_rows(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[slice, slice]]:
+    """Rows of each column's values, and of what is missing in it, behind them."""
+    there = here = 0
+    for before, after in zip(old, new, strict=True):
+        if before != after and after > LARGEST_COLUMN:
+            raise InputError(
+                f"Expected categories of at most {LARGEST_COLUMN:,} values to go on from a run; "
+                f"found one that grew to {after:,}, whose rows are shared by hash. Train without "
+                f"--from."
+            )
+        kept, size = min(before, LARGEST_COLUMN), min(after, LARGEST_COLUMN)
+        yield slice(there, there + kept), slice(here, here + kept)
+        yield slice(there + size, there + size + 1), slice(here + kept, here + kept + 1)
+        there, here = there + size + 1, here + kept + 1
+
+
 @contextmanager
 def initial_weights(seed: int) -> Iterator[None]:
     """Let modules that are made meanwhile draw their weights from a seed."""
@@ -188,13 +323,20 @@ def save_run(
         for at in range(0, losses.numel(), stride)
     ]
     _write(folder / HISTORY, points)
-    _write(folder / RECORD, record)
+    _write(folder / RECORD, sealed(record))
     digest = hashlib.sha256(content).hexdigest()
     _write(
         folder / SETTINGS,
-        {"model": describe(model), "training": settings, "weights_sha256": digest},
+        sealed({"model": describe(model), "training": settings, "weights_sha256": digest}),
     )
     return folder
+
+
+def clear_left(folder: Path) -> None:
+    """Remove the checkpoints of a run, and what a process that was killed had begun to write."""
+    for name in (CHECKPOINT, CHOICE):
+        (folder / name).unlink(missing_ok=True)
+    sweep(folder)
 
 
 def relative_source(source: dict[str, str], run: Path) -> dict[str, str]:
@@ -210,7 +352,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     if not folder.is_dir():
         raise InputError(f"Expected a run at {folder}; there is no such folder. Check the path.")
     try:
-        facts = read_json(folder / SETTINGS)
+        facts = unsealed(read_json(folder / SETTINGS))
         model = from_description(facts["model"])
         content = (folder / WEIGHTS).read_bytes()
         # Runs of earlier versions have no digest.
@@ -225,6 +367,11 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
             f"({reason:.300}). Run the training again: it goes on where it was."
         ) from None
     return model.eval(), facts | {"training": training}
+
+
+def weights_digest(folder: Path) -> str:
+    """SHA-256 of the weights of a run."""
+    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:

@@ -223,6 +223,9 @@ class Positives:
         seed: The run's seed.
         draw: How places are filled.
         exchange: Who else trains; this rank takes its part of every batch.
+        weights: How often each click is to be drawn, relative to the others ``[clicks]``. An epoch
+            has as many draws as there are clicks, spread over them by systematic sampling.
+            (default: each once)
     """
 
     clicks: ClickGraph
@@ -230,6 +233,7 @@ class Positives:
     seed: int = 0
     draw: Draw = "clicks"
     exchange: Exchange = field(default_factory=Exchange)
+    weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.clicks.num_clicks:
@@ -266,6 +270,8 @@ class Positives:
             return self._of_users(place)
         size = self.clicks.num_clicks
         click = KeyedPermutation(size)(place % size, self._key, place // size)
+        if self.weights is not None:
+            click = self._weighted(click, place // size)
         ends = self.clicks.by_user.rowptr[1:]
         user = torch.searchsorted(ends, click, right=True)
         return user, self.clicks.by_user.col[click].long()
@@ -273,6 +279,20 @@ class Positives:
     @cached_property
     def _key(self) -> Tensor:
         return torch.tensor(stream_key(self.seed, "batches"), device=self.clicks.device)
+
+    def _weighted(self, place: Tensor, epoch: Tensor) -> Tensor:
+        """The clicks at equal distances on a line on which each has its weight as length."""
+        turn = ((mix(step_key(call_key(self._key, 3), epoch)) >> _HALF) & _LOW).double()
+        ends, size = self._ends, self.clicks.num_clicks
+        found = torch.searchsorted(
+            ends, (place + turn / (1 << _HALF)) / size * ends[-1], right=True
+        )
+        return found.clamp(max=size - 1)
+
+    @cached_property
+    def _ends(self) -> Tensor:
+        assert self.weights is not None
+        return self.weights.double().cumsum(0)
 
     @cached_property
     def _active(self) -> Tensor:
@@ -286,6 +306,16 @@ class Positives:
         degree = rows.rowptr[user + 1] - begin
         chance = mix(call_key(self._key, 2) + place)
         return user, rows.col[begin + (((chance >> _HALF) & _LOW) * degree >> _HALF)].long()
+
+
+def item_shares(clicks: ClickGraph, weights: Tensor | None = None) -> Tensor:
+    """The share of draws that falls on each item ``[items]``, in double precision."""
+    if weights is None:
+        return clicks.by_item.degree.double() / max(clicks.num_clicks, 1)
+    found = weights.new_zeros(clicks.num_items, dtype=torch.float64)
+    return (
+        found.index_add_(0, clicks.by_user.col.long(), weights.double()) / weights.double().sum()
+    )
 
 
 def uniform_items(key: Tensor, count: int, num_items: int, first: int = 0) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.kernels import Recorded
-from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.data import ClickData, click_weights
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.embedding import freeze
 from drgcn.recommend.model.encoder import ClickAttributes
@@ -166,14 +166,19 @@ def set_up(
     """
     targets, exchange = graph if targets is None else targets, exchange or Exchange()
     model.to(graph.device).train()
-    positives = Positives(targets, settings.batch_size, settings.seed, settings.draw, exchange)
+    weights = None
+    if settings.half_life is not None:
+        weights = click_weights(data, targets, settings.half_life).to(graph.device)
+    positives = Positives(
+        targets, settings.batch_size, settings.seed, settings.draw, exchange, weights
+    )
     steps = settings.steps or positives.steps(settings.epochs)
     if isinstance(model, LightGCN):
         # Its L2 is part of the objective: on the rows of a batch alone, as its authors have it.
         known = None
         if isinstance(model, AttributedLightGCN):
             known = model.prepare_attributes(data, graph.device)
-        objective = LightGCNObjective(model, graph, targets, settings, exchange, known)
+        objective = LightGCNObjective(model, graph, targets, settings, exchange, known, weights)
         trainer = ClickTrainer(
             model, objective, positives, steps, lr=settings.lr, exchange=exchange
         )
@@ -181,7 +186,7 @@ def set_up(
     attributes = model.prepare(data, graph.device)
     trainer = ClickTrainer(
         model,
-        SAGEObjective(model, attributes, graph, targets, settings, exchange),
+        SAGEObjective(model, attributes, graph, targets, settings, exchange, weights),
         positives,
         steps,
         lr=settings.lr,
@@ -197,8 +202,9 @@ def run_fingerprint(
     graph: ClickGraph,
     targets: ClickGraph,
     settings: TrainSettings,
+    origin: str = "",
 ) -> str:
-    """A hash of model, settings, clicks and attributes; the weights are not part of it."""
+    """A hash of model, settings, clicks and attributes; of weights that of the origin alone."""
     sums = [
         _checksum(part.by_user.col) + _checksum(part.by_user.rowptr) for part in (graph, targets)
     ]
@@ -209,8 +215,11 @@ def run_fingerprint(
             for table in (data.users, data.items)
             if table is not None
         ]
-    facts = (type(model).__name__, model.settings, asdict(settings), sums, tables)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+    own = asdict(settings)
+    if settings.half_life is None:  # as before there was one
+        del own["half_life"]
+    facts = (type(model).__name__, model.settings, own, sums, tables)
+    return hashlib.sha256((repr(facts) + origin).encode()).hexdigest()
 
 
 def _checksum(values: Tensor) -> int:
@@ -271,6 +280,7 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_every: float = 60.0,
     progress: Callable[[TrainProgress], None] | None = None,
+    origin: str = "",
 ) -> TrainResult:
     """Trains a model in place and shows it the whole graph at the end.
 
@@ -289,6 +299,8 @@ def train(
         checkpoint: File to go on from, if it is there, and to write to.
         checkpoint_every: Seconds between checkpoints; zero for one after every step.
         progress: Called about once a second.
+        origin: Hash of the weights that the model begins with, if they are not fresh: a
+            checkpoint of other ones is refused.
 
     Raises:
         InputError: If the loss is not finite at some step.
@@ -298,7 +310,7 @@ def train(
     graph = (data.graph if graph is None else graph).to(device)
     targets = graph if targets is None else targets.to(device)
     trainer, attributes = set_up(model, data, graph, settings, targets=targets, exchange=exchange)
-    fingerprint = run_fingerprint(model, data, graph, targets, settings)
+    fingerprint = run_fingerprint(model, data, graph, targets, settings, origin)
     path = None if checkpoint is None else Path(checkpoint)
     spent = 0.0
     if path is not None and path.exists():

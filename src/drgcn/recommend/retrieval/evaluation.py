@@ -311,13 +311,21 @@ def _plain(table: Table) -> dict[str, dict[str, dict[str, float | int | None]]]:
 _POPULAR_PLACES = 2**23  # looked at together
 
 
-def popular_items(train: CSRGraph, users: Tensor, n: int, *, exclude_seen: bool) -> Tensor:
+def popular_items(
+    train: CSRGraph,
+    users: Tensor,
+    n: int,
+    *,
+    exclude_seen: bool,
+    weights: Tensor | None = None,
+) -> Tensor:
     """The ``n`` items with most training clicks, for each user: ``[users, n]``, then -1.
 
     Of items clicked as often the one with the smaller id comes first. Users are taken in order of
     their number of clicks: who has seen ``m`` items needs the ``n + m`` most popular looked at.
+    With weights a click counts as many times as its weight.
     """
-    counts = torch.bincount(train.col, minlength=train.num_cols)
+    counts = torch.bincount(train.col, weights, minlength=train.num_cols)
     ranking = counts.sort(descending=True, stable=True).indices
     if not exclude_seen:
         lists = ranking.new_full((n,), -1)

@@ -3,7 +3,7 @@
 Stage 1 scores all items with rounded vectors and keeps one maximum per block; stage 2 scores the
 items of the blocks with the largest maxima in 32-bit floats. A certificate per query says whether
 any other block could hold a better item; where it might, more blocks are taken. The proof is in
-docs/retrieval.md.
+docs/recommend_inside.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from drgcn._io import replacing
+from drgcn._io import file_digest, replacing
 from drgcn.errors import InputError, how_to_install
 from drgcn.recommend.retrieval.blocks import checked_vectors
 from drgcn.recommend.retrieval.ranking import TopItems, is_listed, is_seen
@@ -277,7 +276,7 @@ def write_index(index: FaissIndex, path: Path | str) -> dict[str, object]:
     path = Path(path)
     with replacing(path) as partial:
         _faiss().write_index(index.index, str(partial))
-        return {**_facts(index), "effort": index.effort, "sha256": _digest(partial)}
+        return {**_facts(index), "effort": index.effort, "sha256": file_digest(partial)}
 
 
 def read_index(path: Path | str, facts: Mapping[str, object]) -> FaissIndex:
@@ -293,7 +292,7 @@ def read_index(path: Path | str, facts: Mapping[str, object]) -> FaissIndex:
         raise InputError(
             f"Expected index {path} and its facts; found {what}. Export the index again."
         )
-    if _digest(path) != facts["sha256"]:
+    if file_digest(path) != facts["sha256"]:
         raise InputError(
             f"Expected index {path} with the SHA-256 of its manifest; found other bytes. It is "
             f"cut short or belongs to another export: export it again."
@@ -332,8 +331,3 @@ def _facts(index: FaissIndex) -> dict[str, object]:
         "dim": index.dim,
         "num_items": index.num_items,
     }
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

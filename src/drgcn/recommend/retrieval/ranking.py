@@ -55,11 +55,17 @@ def from_ranking_key(key: Tensor) -> tuple[Tensor, Tensor]:
 def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
     """Test if row ``rows[q]`` of the graph lists ``items[q, j]``: booleans ``[q, j]``.
 
-    By bisection in all rows at once; each row must be sorted, as a click graph's are. An item of
-    -1 is listed nowhere.
+    By bisection; each row must be sorted, as a click graph's are. An item of -1 is listed nowhere.
     """
     if not graph.num_entries or not items.numel():
         return torch.zeros_like(items, dtype=torch.bool)
+    if graph.num_entries <= items.numel():
+        # All rows as one sorted list, which takes one search instead of a step for each bit.
+        owner = torch.arange(graph.num_rows, device=items.device)
+        listed = owner.repeat_interleave(graph.degree) * graph.num_cols + graph.col
+        wanted = rows[:, None] * graph.num_cols + items
+        place = torch.searchsorted(listed, wanted).clamp(max=graph.num_entries - 1)
+        return (listed[place] == wanted) & (items >= 0)
     start, end = graph.rowptr[rows].long()[:, None], graph.rowptr[rows + 1].long()[:, None]
     low, high = start.expand_as(items), end.expand_as(items)
     last = graph.num_entries - 1

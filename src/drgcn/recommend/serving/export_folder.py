@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import file_digest
 from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
@@ -26,6 +26,7 @@ from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
 from drgcn.recommend.serving.ids import IdLookup
+from drgcn.records import sealed, unsealed
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.graph import load_tensor
 
@@ -93,8 +94,8 @@ class ExportManifest:
         try:
             facts = read_json(folder / MANIFEST)
         except (OSError, ValueError):
-            facts = None
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            facts = {}
+        if facts.get("format") != FORMAT:
             raise InputError(
                 f"Expected a folder that `drgcn recommend export` wrote; {folder} has no "
                 f"{MANIFEST} of that form."
@@ -104,6 +105,12 @@ class ExportManifest:
                 f"Expected version {VERSION} of an export; {folder} has {facts.get('version')}. "
                 f"Use the drgcn that wrote it, or export again."
             )
+        try:
+            facts = unsealed(facts)
+        except ValueError as error:
+            raise InputError(
+                f"Expected {folder / MANIFEST} as it was written; {error}. Export again."
+            ) from None
         # The default of a field that an export must have is of no type that it may have.
         facts = {field.name: field.default for field in fields(cls)} | facts
         kinds = get_type_hints(cls)
@@ -123,7 +130,7 @@ class ExportManifest:
     def write(self, folder: Path) -> None:
         """Writes the manifest: the last file of an export."""
         facts = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        text = json.dumps(facts, indent=2, ensure_ascii=False)
+        text = json.dumps(sealed(facts), indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
     def listed(self, name: str) -> list[str]:
@@ -161,9 +168,7 @@ def _is_kind(value: Any, kind: Any) -> bool:
 
 def file_facts(path: Path) -> dict[str, Any]:
     """Size and SHA-256 of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
 
 
 def write_vectors(path: Path, ids: Any | None, vectors: Tensor) -> None:

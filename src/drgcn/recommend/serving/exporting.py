@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drgcn._io import whole_folder
+from drgcn._io import replacing_folder, whole_folder
 from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import AttributeTable, several_names
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.known_sets import load_clicks
@@ -220,6 +221,7 @@ def export(
     *,
     device: torch.device | str = "cpu",
     environment: Mapping[str, Any] | None = None,
+    replacing: bool = False,
 ) -> ExportManifest:
     """Embeds all nodes and writes vectors, ids, index, clicks and model: whole or not at all.
 
@@ -229,6 +231,7 @@ def export(
         settings: What to write.
         device: Where to embed.
         environment: Versions and hardware, for the manifest.
+        replacing: Take the place of an export that is there, in one step at the end.
     """
     settings = settings or ExportSettings()
     out, data, model = Path(out), run.data, run.model
@@ -238,7 +241,10 @@ def export(
             f"Expected at least {_LEAST_QUERIES} users to measure an index with; found "
             f"{graph.num_users}. Export without one (--index none): so few are searched exactly."
         )
-    with whole_folder(out) as partial:
+    there = replacing and out.exists()
+    if there:
+        ExportManifest.read(out)  # nothing else is ever replaced
+    with replacing_folder(out) if there else whole_folder(out) as partial:
         *found, fold_in = embed_with_fold_in(model.to(device), data, graph.to(device))
         # What is stored is what is ranked by: rounding comes first.
         users, items = (
@@ -264,8 +270,7 @@ def export(
                 table = data.users if settings.seen else data.users.rows(nobody)
                 table.save(partial / ATTRIBUTES)
         if data.items is not None:
-            nothing = data.items.numeric[:, :0]
-            replace(data.items, numeric=nothing, numeric_names=()).save(partial / ITEM_ATTRIBUTES)
+            _only_categories(data.items).save(partial / ITEM_ATTRIBUTES)
         if fold_in is not None:
             _write_fold_in(partial, fold_in, _KINDS[settings.dtype])
         manifest = ExportManifest(
@@ -300,6 +305,18 @@ def export(
         )
         manifest.write(partial)
     return manifest
+
+
+def _only_categories(table: AttributeTable) -> AttributeTable:
+    """Categories of items, and the columns of zeros and ones of those with several values."""
+    names, places = [], []
+    for name in (name for found in several_names(table.numeric_names).values() for name in found):
+        place = table.numeric_names.index(name)
+        values = table.numeric[:, place]
+        if bool(((values == 0) | (values == 1) | values.isnan()).all()):
+            names.append(name)
+            places.append(place)
+    return replace(table, numeric=table.numeric[:, places], numeric_names=tuple(names))
 
 
 def _write_counts(folder: Path, graph: ClickGraph) -> None:

@@ -13,18 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any
+from itertools import groupby
+from typing import Any, cast
 
-from fastapi import Body, FastAPI, HTTPException, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from pydantic import BaseModel, Field
+import h11
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
 from drgcn.recommend.serving.recommender import Recommender
 from drgcn.recommend.serving.requests import (
+    MOST_ITEMS,
     TOGETHER,
     RecommendRequest,
     RecommendResponse,
@@ -43,15 +46,22 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Asked = RecommendRequest | SimilarRequest | WhyRequest
 Answer = RecommendResponse | SimilarResponse | WhyResponse
-_LISTS = ("/recommend", "/similar", "/why")
+_ASKED: dict[str, type[Asked]] = {
+    "/recommend": RecommendRequest,
+    "/similar": SimilarRequest,
+    "/why": WhyRequest,
+}
 _HEALTH = "/healthz"
 _WORKING = 2  # threads that make lists; more requests wait
 _PATIENCE = 10.0  # seconds that they wait
+_WHOLE = 1 << 53  # up to which floats tell all whole numbers apart
 _GONE = 499  # the status of who did not wait for an answer, as nginx counts it
 _LAST_BYTES = 1.0  # seconds that a half-sent request or answer has at the end
+_MOST_HEAD = 1 << 14  # bytes of the line and the headers of a request
 _TOLD = 1.0  # seconds that a connection has to be told that it is one too many
 _NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
 _RETRY = (b"retry-after", b"1")
+_JSON = (b"content-type", b"application/json")
 _BUSY = "Expected fewer requests at once; ask again in a second."
 _BUSY_ANSWER = (
     f"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -122,7 +132,7 @@ class MeteredApp:
                 )
                 challenge = (b"www-authenticate", b"Bearer")
                 await _send_refusal(noting_send, 401, words, challenge)
-            elif scope["path"] in _LISTS:
+            elif scope["path"] in _ASKED:
                 await self._read_and_pass_on(scope, receive, noting_send)
             else:
                 await self.app(scope, receive, noting_send)
@@ -144,6 +154,10 @@ class MeteredApp:
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
         """Read the body, and only then count the request: a slow sender takes no place."""
+        too_large = f"Expected a body of at most {self.limits.body} bytes; ask for fewer."
+        told = [value for name, value in scope.get("headers", ()) if name == b"content-length"]
+        if told and int(told[0]) > self.limits.body:  # also before the client is told to go on
+            return await _send_refusal(send, 413, too_large)
         body = bytearray()
         try:
             while True:
@@ -154,8 +168,7 @@ class MeteredApp:
                 body += part
                 self.held += len(part)
                 if len(body) > self.limits.body:
-                    words = f"Expected a body of at most {self.limits.body} bytes; ask for fewer."
-                    return await _send_refusal(send, 413, words)
+                    return await _send_refusal(send, 413, too_large)
                 if self.held > self.limits.body * self.limits.requests:
                     return await _send_refusal(send, 503, _BUSY, _RETRY)
                 if not message.get("more_body"):
@@ -196,18 +209,91 @@ async def _send_refusal(
     send: Send, status: int, words: str, *headers: tuple[bytes, bytes]
 ) -> None:
     """Answer without having read the body, and close."""
-    body = json.dumps({"detail": words}).encode()
-    usual = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
+    await _send_json(send, status, _detail(words), (b"connection", b"close"), *headers)
+
+
+async def _send_json(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+    body = text.encode()
+    usual = (_JSON, (b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": [*usual, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
+def _detail(words: str) -> str:
+    """The text of a refusal; it may quote names that are no proper text."""
+    return json.dumps({"detail": words.encode("utf-8", "backslashreplace").decode()})
+
+
+class _StrictParser(h11.Connection):
+    """Refuses a length that is told in two ways: a proxy in front might believe the other one."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
+        return event
+
+
+class _HeldFlow(FlowControl):
+    """Reads nothing more of a client who has sent more than the request that is answered.
+
+    uvicorn pauses then, and goes on as soon as the application asks for the body.
+
+    Args:
+        transport: What is read.
+        parser: What tells whether a request is there as a whole.
+    """
+
+    def __init__(self, transport: asyncio.Transport, parser: h11.Connection) -> None:
+        super().__init__(transport)
+        self._parser = parser
+
+    def resume_reading(self) -> None:
+        """Go on, unless a whole request waits for its answer."""
+        if self._parser.their_state is not h11.DONE:
+            super().resume_reading()
+
+
+class _JoinedWrites:
+    """A transport that sends what is written in one turn of the loop at once.
+
+    uvicorn writes the head of an answer and its body one after the other.
+
+    Args:
+        transport: The transport.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Take note of what is to be sent."""
+        if not self._parts:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class LimitedConnection(H11Protocol):
     """One connection: refused where there are too many, closed where it takes too long.
+
+    While a request is answered, at most one read of what comes after it is held.
 
     Args:
         limits: The most connections, and the longest time.
@@ -216,13 +302,15 @@ class LimitedConnection(H11Protocol):
 
     def __init__(self, *, limits: HttpLimits, **options: Any) -> None:
         super().__init__(**options)
+        self.conn = _StrictParser(h11.SERVER, _MOST_HEAD)
         self.limits = limits
         self.one_too_many = False
         self._clock: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Begin."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport)))
+        self.flow = _HeldFlow(self.transport, self.conn)
         count = len(self.connections)
         self.one_too_many = count > self.limits.connections
         if count > 2 * self.limits.connections:  # too many even to wait for what they ask
@@ -240,6 +328,7 @@ class LimitedConnection(H11Protocol):
         """Wait for the next request."""
         self._start_clock(self.limits.seconds)
         super().on_response_complete()
+        self.flow.resume_reading()
 
     def shutdown(self) -> None:
         """Let a request that is whole be answered; others have a moment."""
@@ -277,6 +366,10 @@ class _Waiting:
     answer: asyncio.Future[str]
 
 
+class _BusyError(Exception):
+    """Nobody has begun on a request for long."""
+
+
 class ListMaker:
     """Makes lists in a few threads; those of requests that wait for a thread by one search.
 
@@ -289,6 +382,7 @@ class ListMaker:
     def __init__(self, served: ServedExport, meter: RequestMeter, limits: HttpLimits) -> None:
         self.served, self.meter, self.limits = served, meter, limits
         self._threads = ThreadPoolExecutor(_WORKING)
+        self._idle = _WORKING
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
 
@@ -296,11 +390,13 @@ class ListMaker:
         """The answer to a request."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(asked, loop.create_future())
+        clock = loop.call_later(_PATIENCE, self._give_up, waiting)
         with self._lock:
             self._waiting.append(waiting)
-        clock = loop.call_later(_PATIENCE, self._give_up, waiting)
-        # Once for each request: a thread that finds nothing has been forestalled.
-        self._threads.submit(self._work)
+            is_idle = self._idle > 0
+            self._idle -= is_idle
+        if is_idle:
+            self._threads.submit(self._work)
         try:
             return await waiting.answer
         finally:
@@ -311,23 +407,27 @@ class ListMaker:
             if waiting not in self._waiting:
                 return
             self._waiting.remove(waiting)
-        waiting.answer.set_exception(HTTPException(503, _BUSY, {"retry-after": "1"}))
+        waiting.answer.set_exception(_BusyError())
 
     def _work(self) -> None:
-        batch = self._take()
-        answers: Sequence[str | Exception]
-        try:
-            answers = self._answers(batch)
-        except Exception as error:  # or who waits would wait for ever
-            answers = [error] * len(batch)
-        for one, answer in zip(batch, answers, strict=True):
-            one.answer.get_loop().call_soon_threadsafe(_deliver, one.answer, answer)
+        """Answer until nobody waits."""
+        while batch := self._take():
+            answers: Sequence[str | Exception]
+            try:
+                answers = self._answers(batch)
+            except Exception as error:  # or who waits would wait for ever
+                answers = [error] * len(batch)
+            answered = [(one.answer, answer) for one, answer in zip(batch, answers, strict=True)]
+            for loop, some in groupby(answered, lambda one: one[0].get_loop()):
+                with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                    loop.call_soon_threadsafe(_deliver, list(some))
 
     def _take(self) -> list[_Waiting]:
         """Return the request that has waited longest, and others that may go with it."""
         with self._lock:
             self._waiting = deque(one for one in self._waiting if not one.answer.done())
             if not self._waiting:
+                self._idle += 1
                 return []
             first = self._waiting.popleft()
             batch, users = [first], first.asked.num_lists
@@ -363,13 +463,93 @@ class ListMaker:
         return answer.model_dump_json()
 
 
-def _deliver(future: asyncio.Future[str], answer: str | Exception) -> None:
-    if future.done():  # the client has gone
-        return
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
+def _deliver(answered: list[tuple[asyncio.Future[str], str | Exception]]) -> None:
+    for future, answer in answered:
+        if future.done():  # the client has gone
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+class ListApp:
+    """ASGI application that answers requests for lists, and leaves others to another.
+
+    FastAPI's way to a function and back would take half of the time of a request.
+
+    Args:
+        maker: What makes the lists.
+        pages: What answers the rest.
+    """
+
+    def __init__(self, maker: ListMaker, pages: App) -> None:
+        self.maker, self.pages = maker, pages
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Answer a request whose body is there as a whole."""
+        kind = _ASKED.get(scope["path"])
+        if kind is None or scope["method"] != "POST":
+            await self.pages(scope, receive, send)
+            return
+        try:
+            asked = read_request(kind, scope["headers"], (await receive())["body"])
+            await _send_json(send, 200, await self.maker.text(asked))
+        except InputError as error:
+            await _send_json(send, 422, _detail(str(error)))
+        except _BusyError:
+            await _send_json(send, 503, _detail(_BUSY), _RETRY)
+
+
+def read_request(kind: type[Asked], headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Asked:
+    """Read a body of JSON.
+
+    Raises:
+        InputError: If it is no request of this kind.
+    """
+    sent = [value for name, value in headers if name == b"content-type"]
+    media = b"".join(sent[:1]).partition(b";")[0].strip().lower()
+    if len(sent) != 1 or media != b"application/json":
+        found = ascii(b", ".join(sent).decode("latin-1")) if sent else "none"
+        raise InputError(f"Expected the content-type application/json; found {found:.80}.")
+    try:
+        return kind.model_validate(_DECODER.decode(body.decode()))
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from None
+    except UnicodeDecodeError:
+        found = "bytes that are no UTF-8"
+    except RecursionError:
+        found = "lists or objects that are nested too deeply"
+    except json.JSONDecodeError as error:
+        found = f"{error.msg.lower()} at character {error.pos}"
+    except ValueError as error:
+        found = str(error)
+    raise InputError(f"Expected a body of JSON as /docs describes it; found {found}.")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a name that is there twice others might read the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice in one object")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word}, which JSON does not know")
+
+
+def _number(text: str) -> float:
+    """A number with a point or an exponent; a whole one is a whole number, as in JSON Schema."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) <= _WHOLE else value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_number
+)
 
 
 def build_app(
@@ -378,7 +558,7 @@ def build_app(
     *,
     token: str | None = None,
     access_log: AccessLog | None = None,
-) -> FastAPI:
+) -> MeteredApp:
     """Build the application for an export.
 
     Args:
@@ -390,40 +570,25 @@ def build_app(
     limits = limits or HttpLimits()
     # FastAPI's own pages load scripts from elsewhere.
     app = FastAPI(title="drgcn recommend", version=version("drgcn"), docs_url=None, redoc_url=None)
-    meter = RequestMeter((*_LISTS, _HEALTH, "/metrics"))
-    app.add_middleware(MeteredApp, meter=meter, limits=limits, token=token, access_log=access_log)
+    meter = RequestMeter((*_ASKED, _HEALTH, "/metrics"))
     maker = ListMaker(served, meter, limits)
+    closed: dict[int | str, dict[str, Any]] = {} if token is None else {401: {"model": Refusal}}
+    refused = dict(closed)
+    refused.update((status, {"model": Refusal}) for status in (413, 422, 503))
 
-    @app.exception_handler(InputError)
-    async def refuse(_: Request, error: InputError) -> JSONResponse:
-        return _refusal(str(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def refuse_shape(_: Request, error: RequestValidationError) -> JSONResponse:
-        return _refusal(_sentence(error))
-
-    refusals = (401, 413, 422, 503) if token is not None else (413, 422, 503)
-
-    refused: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in refusals}
-
-    async def answered(asked: Asked) -> Response:
-        return Response(await maker.text(asked), media_type="application/json")
-
+    # These three are described here, and answered by ListApp.
     @app.post("/recommend", response_model=RecommendResponse, responses=refused)
-    async def recommend(asked: Annotated[RecommendRequest, Body()]) -> Response:
+    async def recommend(asked: RecommendRequest) -> None:
         """The best items of each user or visitor, in scores that are inner products: higher is
         better. Who is not known gets the most clicked items, and the list says so."""
-        return await answered(asked)
 
     @app.post("/similar", response_model=SimilarResponse, responses=refused)
-    async def similar(asked: Annotated[SimilarRequest, Body()]) -> Response:
+    async def similar(asked: SimilarRequest) -> None:
         """The items whose vectors point the same way as those of the items asked for."""
-        return await answered(asked)
 
     @app.post("/why", response_model=WhyResponse, responses=refused)
-    async def why(asked: Annotated[WhyRequest, Body()]) -> Response:
+    async def why(asked: WhyRequest) -> None:
         """The items that a user has clicked which speak for an item."""
-        return await answered(asked)
 
     @app.get(_HEALTH)
     async def healthz() -> Health:
@@ -437,7 +602,7 @@ def build_app(
             data=str(export.manifest.data["content_hash"]),
         )
 
-    @app.get("/metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", response_class=PlainTextResponse, responses=closed)
     async def metrics() -> PlainTextResponse:
         """Counts and times in Prometheus' text form."""
         text = meter.text() + served.metrics()
@@ -448,18 +613,37 @@ def build_app(
         page = render_html(__package__, "docs.html.jinja", title=app.title, **app.openapi())
         return HTMLResponse(page, headers={"content-security-policy": _NOTHING_ELSE})
 
-    return app
+    _state_limits(app.openapi(), limits, token is not None)
+    return MeteredApp(ListApp(maker, app), meter, limits, token, access_log)
 
 
-def _refusal(sentence: str) -> JSONResponse:
-    """The sentence as an answer; it may quote names that are no proper text."""
-    proper = sentence.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse({"detail": proper}, status_code=422)
+def _state_limits(page: dict[str, Any], limits: HttpLimits, is_closed: bool) -> None:
+    """Write into the OpenAPI page what this server allows, and the token it asks for."""
+    schemas = page["components"]["schemas"]
+    for name, lists in (
+        ("RecommendRequest", ("users", "clicked", "attributes")),
+        ("SimilarRequest", ("items",)),
+    ):
+        fields = schemas[name]["properties"]
+        facts = {field: {"minItems": 1, "maxItems": limits.batch} for field in lists}
+        facts["n"] = {"minimum": 1, "maximum": limits.n}
+        facts |= {field: {"maxItems": MOST_ITEMS} for field in ("allow", "deny")}
+        for field, bounds in facts.items():
+            # The first of two kinds where null is the other.
+            fields[field].get("anyOf", [fields[field]])[0].update(bounds)
+    busy = {"schema": {"type": "integer"}, "description": "Seconds to wait."}
+    for path in _ASKED:
+        page["paths"][path]["post"]["responses"]["503"]["headers"] = {"Retry-After": busy}
+    if is_closed:
+        page["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path in (*_ASKED, "/metrics"):
+            for method in page["paths"][path].values():
+                method["security"] = [{"token": []}]
 
 
-def _sentence(error: RequestValidationError) -> str:
+def _sentence(error: ValidationError) -> str:
     """The first thing that is wrong, in one sentence."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    place = ".".join(str(part) for part in first["loc"]) or "the body"
     found = f"; found {first['input']!r:.80}" if "input" in first else ""
     return f"Expected a request as /docs describes it; {place}: {first['msg']}{found}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,7 +20,8 @@ from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ranking import TopItems
 
 _FEW = 1 << 12  # ids up to which looking one by one is cheaper than a hash table of all
-_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+_LONG = r"[0-9]{19}"  # may be more than 64 bits hold
 _Rows = npt.NDArray[np.int64]
 _NAMED = 5
 
@@ -47,6 +49,10 @@ class IdLookup:
             wanted: Ids as a pyarrow array or a list; numbers and texts mean the same if they are
                 written alike.
         """
+        if self.whole and isinstance(wanted, Sequence):
+            numbers = [_whole(value) for value in wanted]
+            valid = np.array([number is not None for number in numbers], dtype=bool)
+            return self._search(np.array([number or 0 for number in numbers], np.int64), valid)
         found = self._as_kind(wanted)
         if self.whole:
             return self._search(np.asarray(found.fill_null(0)), np.asarray(found.is_valid()))
@@ -63,6 +69,10 @@ class IdLookup:
 
         return self.array.take(pa.array(rows))
 
+    def listed(self, rows: _Rows) -> list[Any]:
+        """The ids of a few rows, plain numbers or texts."""
+        return self._numbers[rows].tolist() if self.whole else self.ids(rows).to_pylist()
+
     @cached_property
     def _order(self) -> _Rows | None:
         """Rows by ascending id; ``None`` if they are in that order."""
@@ -74,14 +84,17 @@ class IdLookup:
         return np.asarray(pc.array_sort_indices(ids)).astype(np.int64)
 
     @cached_property
+    def _numbers(self) -> _Rows:
+        return np.asarray(self.array).astype(np.int64, copy=False)
+
+    @cached_property
     def _sorted(self) -> _Rows:
-        numbers: _Rows = np.asarray(self.array).astype(np.int64, copy=False)
-        return numbers if self._order is None else numbers[self._order]
+        return self._numbers if self._order is None else self._numbers[self._order]
 
     def _search(self, numbers: _Rows, valid: npt.NDArray[np.bool_]) -> _Rows:
         if not len(self.array):
             return np.full(len(numbers), -1, dtype=np.int64)
-        place = np.searchsorted(self._sorted, numbers).clip(max=len(self.array) - 1)
+        place = np.minimum(np.searchsorted(self._sorted, numbers), len(self.array) - 1)
         there = valid & (self._sorted[place] == numbers)
         row = place if self._order is None else self._order[place]
         return np.where(there, row, -1).astype(np.int64)
@@ -125,8 +138,18 @@ class IdLookup:
             return wanted.cast(self.array.type)
         if number:
             return wanted.cast(pa.int64(), safe=not pa.types.is_uint64(wanted.type))
+        if pc.any(pc.match_substring_regex(wanted, _LONG)).as_py():
+            return pa.array([_whole(text) for text in wanted.to_pylist()], pa.int64())
         fits = pc.match_substring_regex(wanted, _WHOLE)
         return pc.if_else(fits, wanted, pa.scalar(None, wanted.type)).cast(pa.int64())
+
+
+def _whole(value: Any) -> int | None:
+    """A number of 64 bits, or a text that is written like one; ``None`` for others."""
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch(_WHOLE, value) else None
+    fits = type(value) is int and -(2**63) <= value < 2**63
+    return value if fits else None
 
 
 def as_texts(values: Sequence[Any], what: str = "ids") -> Any:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
+from drgcn.recommend.clicks.attributes import several_names
 from drgcn.recommend.retrieval.blocks import ItemBlocks
 from drgcn.recommend.retrieval.exact import exact_top, pair_scores
 from drgcn.recommend.retrieval.index import FaissIndex
@@ -100,23 +101,36 @@ def _has_category(export: ExportFolder, name: str, values: Sequence[int | str]) 
     import pyarrow.compute as pc
 
     table = export.item_categories
-    if name not in table.category_names:
+    several = several_names(table.numeric_names)
+    if name not in (names := (*table.category_names, *several)):
         raise InputError(
-            f"Expected a category of items among {', '.join(table.category_names) or 'none'}; "
-            f"found {name!r}."
+            f"Expected a category of items among {', '.join(names) or 'none'}; found {name!r}."
         )
+    if name in several:
+        # Each value is a column of zeros and ones: any of those asked for may be one.
+        known = [column.removeprefix(f"{name}: ") for column in several[name]]
+        places = [known.index(text) for text in map(str, values) if text in known]
+        wrong = [value for value in values if str(value) not in known]
+        if wrong or not places:
+            raise _other_values(name, known, wrong)
+        columns = [table.numeric_names.index(several[name][place]) for place in places]
+        return (table.numeric[:, columns] == 1).any(dim=1)
     column = table.category_names.index(name)
-    known = table.category_values[column]
-    codes = pc.index_in(as_texts(values, "categories").cast(known.type), value_set=known)
+    texts = table.category_values[column]
+    codes = pc.index_in(as_texts(values, "categories").cast(texts.type), value_set=texts)
     if codes.null_count or not len(codes):
         pairs = zip(values, codes, strict=True)
         wrong = [value for value, code in pairs if not code.is_valid]
-        raise InputError(
-            f"Expected values of {name!r} that items have ({_named(known.to_pylist())}); found "
-            f"{_named(wrong) or 'none'}."
-        )
+        raise _other_values(name, texts.to_pylist(), wrong)
     wanted = torch.tensor(codes.to_pylist(), dtype=torch.int32)
     return torch.isin(table.categories[:, column], wanted)
+
+
+def _other_values(name: str, known: Sequence[Any], wrong: Sequence[Any]) -> InputError:
+    return InputError(
+        f"Expected values of {name!r} that items have ({_named(known)}); found "
+        f"{_named(wrong) or 'none'}."
+    )
 
 
 def _named(values: Sequence[Any]) -> str:
@@ -443,6 +457,8 @@ def _by_index(
     """Lists of the index for users who have seen few items; empty for the others."""
     if seen is None:
         return index.search(vectors, n)
+    if bool(few.all()):
+        return index.search(vectors, n, exclude=seen, exclude_rows=torch.arange(len(vectors)))
     top = _empty_lists(len(vectors), n)
     some = few.nonzero()[:, 0]
     if some.numel():

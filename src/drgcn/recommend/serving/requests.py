@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic.config import JsonDict
 
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ranking import TopItems
@@ -21,7 +22,7 @@ _USUAL = 50  # items in a list, if a request does not say
 #: Users whose lists depend on nobody who is searched with them. From 20 queries on, faiss computes
 #: scores by a matrix product, which rounds otherwise.
 TOGETHER = 16
-_MOST_ITEMS = 10_000  # ids of items in a request: to find a text takes some microseconds
+MOST_ITEMS = 10_000  # ids of items in a request: to find a text takes some microseconds
 
 
 class ItemList(BaseModel):
@@ -89,6 +90,15 @@ class WhyResponse(BaseModel):
         return 0
 
 
+def _either(one: str, *others: str) -> JsonDict:
+    """JSON Schema of an object that has the one field or some of the others, and not null."""
+    first, *rest = (
+        {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+        for name in (one, *others)
+    )
+    return cast("JsonDict", {"oneOf": [first, {"anyOf": rest}]})
+
+
 class _Request(BaseModel):
     """A request."""
 
@@ -138,6 +148,8 @@ class ListRequest(_Request):
 class RecommendRequest(ListRequest):
     """Users by id; or visitors by the items they clicked, by attributes, or by both."""
 
+    model_config = ConfigDict(json_schema_extra=_either("users", "clicked", "attributes"))
+
     users: list[Id] | None = Field(None, description="Ids of users, as in the data.")
     clicked: list[list[Id]] | None = Field(
         None, description="The items that each visitor has clicked, by id."
@@ -182,7 +194,7 @@ class RecommendRequest(ListRequest):
         if self.users is not None:
             rows, more = known_rows(export.user_lookup, self.users, self.skip_unknown)
             top = recommender.for_users(rows, n, among=among, **options)
-            owners = export.user_lookup.ids(rows.numpy()).to_pylist()
+            owners = export.user_lookup.listed(rows.numpy())
         else:
             found, more = _visitors(export, self.clicked, self.attributes, self.skip_unknown)
             top = recommender.for_visitors(found, n, among=among, **options)
@@ -234,7 +246,7 @@ class SimilarRequest(ListRequest):
         among, unknown = self.rules.rows(export, self.skip_unknown)
         rows, more = known_rows(export.item_lookup, self.items, self.skip_unknown, what="items")
         top = recommender.similar(rows, n, exact=self.exact, among=among)
-        owners = export.item_lookup.ids(rows.numpy()).to_pylist()
+        owners = export.item_lookup.listed(rows.numpy())
         lists = [
             SimilarList(item=owner, items=items, scores=scores)
             for owner, (items, scores) in zip(owners, _lists(export, top), strict=True)
@@ -244,6 +256,8 @@ class SimilarRequest(ListRequest):
 
 class WhyRequest(_Request):
     """An item; and a user by id, or a visitor by clicked items, attributes, or both."""
+
+    model_config = ConfigDict(json_schema_extra=_either("user", "clicked", "attributes"))
 
     item: Id
     user: Id | None = None
@@ -268,7 +282,7 @@ class WhyRequest(_Request):
             attributes = None if self.attributes is None else [self.attributes]
             user, _unknown = _visitors(export, clicked, attributes)
         found = recommender.why(int(item), user)
-        ids = export.item_lookup.ids(found.clicked.numpy()).to_pylist()
+        ids = export.item_lookup.listed(found.clicked.numpy())
         parts = [
             ClickedPart(item=one, part=part)
             for one, part in zip(ids, found.parts.tolist(), strict=True)
@@ -292,16 +306,16 @@ def _visitors(
 
 def _check_items(*lists: Sequence[Id]) -> None:
     number = sum(map(len, lists))
-    if number > _MOST_ITEMS:
+    if number > MOST_ITEMS:
         raise InputError(
-            f"Expected at most {_MOST_ITEMS:,} ids of items in a request; found {number:,}."
+            f"Expected at most {MOST_ITEMS:,} ids of items in a request; found {number:,}."
         )
 
 
 def _lists(export: ExportFolder, top: TopItems) -> list[tuple[list[Any], list[float]]]:
     """Ids and scores of each list."""
     real = top.items >= 0
-    ids = export.item_lookup.ids(top.items[real].numpy()).to_pylist()
+    ids = export.item_lookup.listed(top.items[real].numpy())
     scores = top.scores[real].tolist()
     ends = accumulate(real.sum(dim=1).tolist(), initial=0)
     return [(ids[begin:end], scores[begin:end]) for begin, end in pairwise(ends)]

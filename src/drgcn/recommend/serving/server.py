@@ -369,8 +369,8 @@ def serve(
     limits = replace(limits, connections=min(limits.connections, files // 4))
     listening = _listen(host, port)
     with listening:
-        log = None if access_log is None else AccessLog(access_log)
         served = ServedExport(folder)
+        log = None if access_log is None else AccessLog(access_log)  # made if all else is well
         app = build_app(served, limits, token=token, access_log=log)
         listening.listen(_WAITING)  # who comes from here on waits for uvicorn
         number = listening.getsockname()[1]
@@ -385,17 +385,19 @@ def serve(
             timeout_keep_alive=math.ceil(limits.seconds),
             timeout_graceful_shutdown=_LAST_REQUESTS,
         )
-        # uvicorn ends on the first two and then sends them on: by then all is done.
-        handlers = {
-            signal.SIGINT: _ignore_signal,
-            signal.SIGTERM: _ignore_signal,
-            signal.SIGHUP: served.ask,
-        }
+        server = uvicorn.Server(config)
+
+        def end(*_: object) -> None:
+            server.should_exit = True
+
+        # uvicorn handles the first two while it runs, and then sends them on. One that comes
+        # before it runs counts too.
+        handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: served.ask}
         before = {name: signal.signal(name, handler) for name, handler in handlers.items()}
         gc.freeze()  # a search for garbage among all that is loaded would hold up every answer
         try:
             with served.watched():
-                uvicorn.Server(config).run(sockets=[listening])
+                server.run(sockets=[listening])
         finally:
             gc.unfreeze()
             for name, handler in before.items():
@@ -428,7 +430,3 @@ def _listen(host: str, port: int) -> socket.socket:
             f"--port."
         ) from None
     return listening
-
-
-def _ignore_signal(*_: object) -> None:
-    """Take a signal and do nothing."""

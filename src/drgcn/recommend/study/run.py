@@ -22,12 +22,12 @@ import torch
 
 from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
-from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.clicks.data import ClickData, expect_ages
 from drgcn.recommend.clicks.splits import ClickSplit, EvaluationSplit
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
-from drgcn.recommend.model.fitting import Fit, Fitting, Look, Plateau
+from drgcn.recommend.model.fitting import Fit, Fitting, Look, Plateau, choose_half_life
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.run_folder import Gate, relative_source, save_run
 from drgcn.recommend.model.sage import ClickSAGE
@@ -282,6 +282,7 @@ def compare(
     gates: Sequence[Gate] = ("none", "constant", "static", "dr"),
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     search_lr: Sequence[float] = (),
+    half_lives: Sequence[float] = (),
     device: torch.device | str = "cpu",
     environment: dict[str, Any] | None = None,
     checkpoint_every: float = 30.0,
@@ -304,6 +305,8 @@ def compare(
         seeds: Seeds, for all gates the same.
         search_lr: Learning rates to choose from, by validation of the plain model alone, with a
             seed of its own. (default: that of the settings)
+        half_lives: Half-lives to choose from by validation, once for all runs. (default: that of
+            the settings)
         device: Where to run.
         environment: Versions and hardware, for the records.
         checkpoint_every: Seconds between checkpoints.
@@ -318,6 +321,11 @@ def compare(
     if not gates or not seeds:
         raise InputError("Expected at least one gate and one seed; found none.")
     parts = parts_of(data, settings)
+    if half_lives:
+        found, _ = choose_half_life(data, parts.validation, settings.stopping(), half_lives)
+        settings = replace(settings, half_life=found)
+    if settings.half_life is not None:
+        expect_ages(data)
     context = StudyContext(
         Path(out),
         torch.device(device),

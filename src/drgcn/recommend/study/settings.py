@@ -180,6 +180,7 @@ class StudySettings:
         logq: Correction for how often items are drawn.
         draw: Batches of clicks, or of users with a click each.
         bfloat16: Products in bfloat16.
+        half_life: Days after which a click is drawn half as often; ``None`` for all as often.
     """
 
     model: ModelName = "sage"
@@ -210,6 +211,7 @@ class StudySettings:
     logq: LogQ = "standard"
     draw: Draw = "clicks"
     bfloat16: bool = False
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _CHOICES.items():
@@ -256,6 +258,7 @@ class StudySettings:
             logq=self.logq,
             draw=self.draw,
             bfloat16=self.bfloat16,
+            half_life=self.half_life,
         )
 
     def stopping(self) -> Stopping:
@@ -275,7 +278,10 @@ class StudySettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As a record holds it: through JSON and back, so that tuples are lists."""
-        return dict(json.loads(json.dumps(asdict(self))))
+        values = dict(json.loads(json.dumps(asdict(self))))
+        if self.half_life is None:  # as before there was one
+            del values["half_life"]
+        return values
 
     def group(self) -> dict[str, Any]:
         """All but gate and seed: runs that agree in these are compared."""

@@ -126,7 +126,8 @@ def title(found: GateComparison) -> str:
     one = found.any
     s = one.settings
     loss = "" if s.loss == "softmax" else f", {s.loss.upper()}"
-    return f"{one.data['name']}, {s.model}{loss}, {one.data['split']}, protocol {s.protocol}"
+    aged = "" if s.half_life is None else f", half-life of clicks {s.half_life:g} days"
+    return f"{one.data['name']}, {s.model}{loss}, {one.data['split']}, protocol {s.protocol}{aged}"
 
 
 def recall_rows(found: GateComparison) -> Table:

@@ -51,7 +51,8 @@ def generate_astar(
     """Draw users, items, clicks and attributes. They are synthetic.
 
     The sizes are those of a graph that was published without its data; everything else is made
-    up, see ``docs/astar.md``. No number measured on it can be compared with one measured there.
+    up, see ``docs/recommend_inside.md``. No number measured on it can be compared with one
+    measured there.
 
     The same fraction, seed and parameters give the same bits on every device and for every chunk.
 

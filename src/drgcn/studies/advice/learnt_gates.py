@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import permutations
@@ -58,7 +58,12 @@ class LearntGates:
         return asdict(self)
 
 
-def learn_gates(data: Data, seeds: int, epochs: int) -> list[LearntGates]:
+def learn_gates(
+    data: Data,
+    seeds: int,
+    epochs: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[LearntGates]:
     """Trains the usual Dr-GCN on CPU and looks at its gates now and then.
 
     The numbers are those of :func:`drgcn.fit` with the same settings: looking changes nothing.
@@ -67,12 +72,20 @@ def learn_gates(data: Data, seeds: int, epochs: int) -> list[LearntGates]:
         data: A graph from :func:`drgcn.load`.
         seeds: How many seeds, from 0.
         epochs: Epochs to train.
+        progress: Called after every epoch with the epochs done and those in all.
     """
     info = data.dataset
     experiment = recipe(info.name, info.split, reweight="dr", epochs=epochs)
     found = []
-    for block in seed_blocks(tuple(range(seeds)), _CPU):
-        found += _train(experiment, data, block, asked=seeds)
+    blocks = seed_blocks(tuple(range(seeds)), _CPU)
+    for number, block in enumerate(blocks):
+        before = number * epochs
+
+        def show(epoch: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + epoch, len(blocks) * epochs)
+
+        found += _train(experiment, data, block, seeds, show)
     return found
 
 
@@ -119,7 +132,11 @@ def chance_bound(dimensions: int) -> float:
 
 
 def _train(
-    experiment: Experiment, data: Data, block: tuple[int, ...], asked: int
+    experiment: Experiment,
+    data: Data,
+    block: tuple[int, ...],
+    asked: int,
+    show: Callable[[int], None],
 ) -> list[LearntGates]:
     prepare = build(experiment, data).prepare
     task = Task.from_data(data, prepare, _CPU)  # type: ignore[arg-type]
@@ -143,6 +160,7 @@ def _train(
     seen = {0: states()}
     for epoch in range(1, experiment.epochs + 1):
         trainer.run_epoch()
+        show(epoch)
         if epoch in looks:
             seen[epoch] = states()
     kept_loss = trainer.curve("val_loss")[trainer.best_epoch - 1, torch.arange(len(block))]

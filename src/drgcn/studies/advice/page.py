@@ -10,6 +10,7 @@ from statistics import mean
 import numpy as np
 import numpy.typing as npt
 
+from drgcn._format import plural
 from drgcn.reporting.charts import SERIES, WIDE, Axis, Chart
 from drgcn.reporting.page import write_html
 from drgcn.reporting.tables import Table
@@ -126,7 +127,9 @@ def variance_charts(variance: Sequence[float], learnt: Sequence[LearntGates] = (
     words = "feature dimension, loudest first"
     across = Axis(1 - room, len(order) + room, words, whole=True)
     values = loud[order].tolist()
-    chart = Chart(across, Axis.around(values, "", log=True), "variance", size=_SIZE)
+    ends = f" from {values[0]:.3g} to {values[-1]:.3g}" if values else ""
+    alt = f"variance of {plural(len(values), 'dimension')}, loudest first,{ends}"
+    chart = Chart(across, Axis.around(values, "", log=True), "variance", size=_SIZE, alt=alt)
     chart.points(places, values, f"one{_size_class(places)}")
     if not learnt:
         return [chart.svg()]
@@ -146,6 +149,7 @@ def k_chart(learnt: Sequence[LearntGates]) -> str:
         Axis(min([0.0, *known]), high, ""),
         "K",
         size=_SIZE,
+        alt=f"K by epoch of {plural(k.shape[2], 'layer')}, {plural(len(learnt), 'seed')}",
     )
     for layer in range(k.shape[2]):
         kind, values = SERIES[layer % len(SERIES)], k[:, :, layer]
@@ -171,7 +175,9 @@ def k_chart(learnt: Sequence[LearntGates]) -> str:
 
 def _gate_chart(across: Axis, places: list[int], gates: npt.NDArray[np.float64]) -> str:
     """Mean over seeds with a band from the least to the greatest, of gates ``[seeds, d]``."""
-    chart = Chart(across, Axis(-0.04, 1.04, ""), "learnt s, layer 1", size=_SIZE)
+    title = "learnt s, layer 1"
+    alt = f"{title}, of the same dimensions, {plural(len(gates), 'seed')}"
+    chart = Chart(across, Axis(-0.04, 1.04, ""), title, size=_SIZE, alt=alt)
     average, low, high = (line.tolist() for line in (gates.mean(0), gates.min(0), gates.max(0)))
     if len(places) <= _MANY:
         for place, least, greatest in zip(places, low, high, strict=True):

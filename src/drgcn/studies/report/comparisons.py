@@ -9,16 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from drgcn.reporting.charts import Axis, Chart
+from drgcn.reporting.charts import SMALL, Axis, Chart
 from drgcn.reporting.tables import Table
-from drgcn.stats import FEWEST, Decision, correlate
-from drgcn.studies.comparison import Pair, k_words, summarize, verdict
+from drgcn.stats import FEWEST, Correlation, Decision, correlate
+from drgcn.studies.comparison import Pair, decide_rows, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
-from drgcn.studies.report.gate_tests import GateTest
+from drgcn.studies.report.gate_tests import GateTest, words
 from drgcn.studies.report.measurements import mean_saturation, share_words
 from drgcn.studies.report.tables import (
     GATES,
-    TWO_BUILDS,
     Row,
     data_name,
     gain_words,
@@ -37,6 +36,7 @@ _CURVES: Final = {
     "curve_train_loss": ("training loss", 1.0),
 }
 _NAMED = 6
+_GAIN_SIZE = (1000.0, 360.0)
 _LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
 
 
@@ -49,8 +49,8 @@ class ComparisonBlock:
         short: What came out, in a few words.
         facts: What the data is, and what departs from the usual training.
         table: The rows.
-        verdict: What follows; empty unless plain, Dr and both controls are there, and none if they
-            were trained by different builds.
+        verdict: Sentences on what follows, or why nothing does; none unless plain, Dr and both
+            controls are there.
         charts: Pictures.
         provenance: Where the numbers come from.
     """
@@ -59,7 +59,7 @@ class ComparisonBlock:
     short: str
     facts: str
     table: Table
-    verdict: str
+    verdict: tuple[str, ...]
     charts: tuple[str, ...]
     provenance: str
 
@@ -93,16 +93,17 @@ def comparison_block(
     )
 
 
-def _verdict(shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision]) -> str:
+def _verdict(shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision]) -> tuple[str, ...]:
+    """The verdict of the command that trains the rows; where all settings of a report, judged
+    together, come to another one, also that."""
     if not set(GATES) <= shown.keys():
-        return ""
-    if all(one_build(row, shown["dr"]) for row in shown.values()):
-        return verdict(decided)
-    others = [GATE_NAMES[gate] for gate in shown if not one_build(shown[gate], shown["dr"])]
-    return (
-        f"{TWO_BUILDS.capitalize()}: Dr and {', '.join(others)}. Train all four rows again in one "
-        f"folder of their own for a verdict."
-    )
+        return ()
+    if others := [GATE_NAMES[gate] for gate in shown if not one_build(shown[gate], shown["dr"])]:
+        return tuple(words("undecided", others=others))
+    own = decide_rows({gate: seeds for gate, (_, seeds) in shown.items()})
+    among_all = decided["dr", None]
+    differs = own["dr", None].sign != among_all.sign
+    return tuple(words("verdict", own=verdict(own), over_plain=among_all if differs else None))
 
 
 def _build_words(shown: Mapping[str | None, Row]) -> str:
@@ -110,14 +111,14 @@ def _build_words(shown: Mapping[str | None, Row]) -> str:
     builds: dict[str, list[str]] = {}
     for gate, (record, _) in shown.items():
         where = record.environment
-        words = (
+        build = (
             f"{where['device']}, torch {where['torch']}, PyG {where['torch_geometric']}, drgcn "
             f"{where['drgcn']} ({where['source']})"
         )
-        builds.setdefault(words, []).append(GATE_NAMES[gate])
+        builds.setdefault(build, []).append(GATE_NAMES[gate])
     if len(builds) == 1:
         return next(iter(builds))
-    return "; ".join(f"{', '.join(names)}: {words}" for words, names in builds.items())
+    return "; ".join(f"{', '.join(names)}: {build}" for build, names in builds.items())
 
 
 def _short(shown: Mapping[str | None, Row]) -> str:
@@ -180,6 +181,11 @@ def _seeds(rows: Mapping[str | None, Row]) -> str:
         Axis.around([v for each in values.values() for v in each], ""),
         f"test {_metric(rows)} %, one dot per seed",
         x_names=names,
+        alt=f"test {_metric(rows)} %, one dot per seed: "
+        + ", ".join(
+            f"{name} {np.mean(points):.1f}"
+            for name, points in zip(names, values.values(), strict=True)
+        ),
     )
     for place, (gate, points) in enumerate(values.items()):
         kind = _CLASSES[gate]
@@ -192,7 +198,7 @@ def _seeds(rows: Mapping[str | None, Row]) -> str:
 
 
 def _chart(rows: Mapping[str | None, Row], name: str) -> str:
-    words, factor = _CURVES[name]
+    title, factor = _CURVES[name]
     curves = _curves(rows, name, factor)
     if not curves:
         return ""
@@ -201,7 +207,9 @@ def _chart(rows: Mapping[str | None, Row], name: str) -> str:
     chart = Chart(
         Axis(min(epochs), max(max(epochs), 1.5 * min(epochs)), "epoch", log=True),
         Axis.around(values, ""),
-        words.format(_metric(rows)),
+        title.format(_metric(rows)),
+        alt=f"{title.format(_metric(rows))} by epoch; in the last epoch "
+        + ", ".join(f"{curve.kind} {curve.mean[-1]:.3g}" for curve in curves),
     )
     for curve in curves:
         chart.band(curve.epochs, curve.low, curve.high, curve.kind)
@@ -230,14 +238,16 @@ def with_k(tests: Sequence[GateTest]) -> list[GateTest]:
     return [test for test in tests if test.k and not math.isnan(test.k[0])]
 
 
-def gain_chart(points: Sequence[GateTest]) -> str:
-    """Gain with its interval over K, each point in the colour of what is sure of it."""
+def gain_chart(points: Sequence[GateTest], *, phone: bool = False) -> str:
+    """Draw gain with its interval over K, each point in the colour of what is sure of it."""
     gains = [point.test.gain for point in points]
     across = Axis.around([*(point.k[0] for point in points), 1.0], "K of the first layer")
     chart = Chart(
         across,
         Axis.around([0.0, *(found.mean for found in gains)], ""),
         "Dr - plain, points of accuracy",
+        size=SMALL if phone else _GAIN_SIZE,
+        alt=f"Gain of Dr over plain against K of the first layer in {len(points)} settings",
     )
     chart.segment((across.low, across.high), (0, 0), "zero")
     chart.segment((1, 1), (chart.y.low, chart.y.high), "zero")
@@ -246,30 +256,22 @@ def gain_chart(points: Sequence[GateTest]) -> str:
         ends = max(found.low, chart.y.low), min(found.high, chart.y.high)
         chart.segment((point.k[0], point.k[0]), ends, f"whisker {kind}")
     for point, found in zip(points, gains, strict=True):
-        look = point.sign + (" hollow" if point.synthetic else "")
-        where = f"{point.dataset}, {point.split}, {point.model}"
-        chart.dot(
-            point.k[0], found.mean, look, f"{where}: K {point.k[0]:.2f}, {found}", radius=3.5
-        )
+        look = point.sign + (" hollow" if point.sign == "unsure" else "")
+        told = f"{point.setting}: K {point.k[0]:.2f}, {found}"
+        draw = chart.diamond if point.synthetic else chart.dot
+        draw(point.k[0], found.mean, look, told)
     _name_farthest(chart, points)
     return chart.svg()
 
 
-def correlation_words(points: Sequence[GateTest]) -> str:
-    """Describe how gain and K correlate over real datasets, each counting once."""
+def correlation(points: Sequence[GateTest]) -> Correlation | None:
+    """Correlate gain and K over real datasets, each counting once; ``None`` if they are few."""
     real = [point for point in points if not point.synthetic]
     k, gains = [p.k[0] for p in real], [p.test.gain.mean for p in real]
     names = [point.name for point in real]
     if len(set(names)) < FEWEST or len(set(k)) < 2 or len(set(gains)) < 2:
-        return f"Fewer than {FEWEST} datasets that were not made up: nothing to correlate."
-    found = correlate(k, gains, names)
-    return (
-        f"Over {found.observations} settings of {found.clusters} datasets that were not made up, "
-        f"the rank correlation of K and gain is {found.spearman:+.2f} "
-        f"[{found.low:+.2f}, {found.high:+.2f}] (95 % interval by drawing datasets with "
-        f"replacement; p = {found.p:.2f} by exchanging them). Each dataset counts once. If small "
-        f"K helped, it would be below zero."
-    )
+        return None
+    return correlate(k, gains, names)
 
 
 def _name_farthest(chart: Chart, points: Sequence[GateTest]) -> None:

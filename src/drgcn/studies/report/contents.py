@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,28 +13,30 @@ from drgcn._format import duration, plural
 from drgcn._io import write_whole
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.records import BaselineRecord
+from drgcn.reporting.charts import count_bars
 from drgcn.reporting.page import write_html
 from drgcn.reporting.tables import Table, without_tags
-from drgcn.stats import LEVEL
+from drgcn.stats import LEVEL, Correlation, Sign
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.paper.table import PaperTable
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.comparisons import (
     ComparisonBlock,
     comparison_block,
-    correlation_words,
+    correlation,
     gain_chart,
     with_k,
 )
 from drgcn.studies.report.gate_tests import (
-    BASELINES,
-    GateTest,
-    count_words,
+    Family,
+    apart_table,
     decide_groups,
+    families,
+    gain_rows,
+    gain_rows_chart,
     gate_test_table,
-    gate_tests,
-    uncompared,
-    uncompared_words,
+    panel_sizes,
+    words,
 )
 from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
 from drgcn.studies.report.tables import (
@@ -50,33 +52,15 @@ from drgcn.studies.report.verdicts import (
     CellVerdict,
     FailedJobs,
     JudgedTable,
+    Verdict,
+    compared,
     count_verdicts,
     judged_tables,
     overview,
+    published_chart,
 )
 from drgcn.studies.reproduce.jobs import SuiteRecord
 
-READING: Final = (
-    "Means with standard deviations (n - 1) over seeds, in percent. Every seed was tested once, "
-    "at the epoch its stopping rule kept.",
-    f"Difference to the paper: ours less the printed number, with a 95 % interval by Welch's "
-    f"method. Both sides have a deviation of their own; what the paper prints behind ± is taken "
-    f"as the standard deviation over {PAPER_RUNS} runs, which it says all its methods were given. "
-    f"Where a table prints no deviation and another one prints it for the same number, that one "
-    f"holds; where none does, the number is taken as it stands and only ours vary: such numbers "
-    f"are mostly quoted from others.",
-    f"Verdict: reproduced, if zero lies in the interval, widened on both sides by half a unit of "
-    f"the last printed digit; above or below, if not; not comparable on other features, on "
-    f"made-up data, on another machine, with fewer than {PAPER_RUNS} seeds, or of a difference "
-    f"between rows of two builds. Many seeds make a small difference a sure one: look at its "
-    f"size, too. A method that draws nothing has one number, which is compared as it stands. The "
-    f"pictures of a table share one "
-    f"scale; an arrow means further out.",
-    f"Sure, of Dr against another row: the p-value of the paired t-test over the seeds that both "
-    f"rows have, corrected by Holm's method over the family of comparisons that stand together "
-    f"(these two gates, in all settings), lies below {LEVEL}. Intervals are not corrected, and "
-    f"may leave out zero where nothing is sure. A sign-flip test is a check.",
-)
 _VERSIONS: Final = ("drgcn", "torch", "torch_geometric", "python")
 _DEVICE_HEADS: Final = ("device", "records", "seeds trained", "training time", "first", "last")
 _SUITE_HEADS: Final = (
@@ -96,8 +80,8 @@ _NOTES: Final = (
     "found seeds on record did not train them: compare those that found none, and "
     "of which others did no jobs.",
 )
-# Few comparisons are shown at once; of many a reader opens those of interest.
-_OPEN = 4
+#: Few comparisons are told one by one and shown at once; many are counted and folded.
+FEW: Final = 4
 
 
 @dataclass(frozen=True)
@@ -109,7 +93,8 @@ class Section:
         title: Its heading.
         words: What stands above its tables.
         tables: Its tables.
-        charts: Its pictures, as SVG.
+        charts: Its pictures, as SVG; a part with pictures is not folded.
+        on_phone: The same pictures for a narrow screen; none if they fit as they are.
         blocks: Comparisons with pictures of their own.
     """
 
@@ -118,7 +103,53 @@ class Section:
     words: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: tuple[str, ...] = ()
+    on_phone: tuple[str, ...] = ()
     blocks: tuple[ComparisonBlock, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResultCounts:
+    """The paper's printed results, counted.
+
+    Attributes:
+        printed: How many there are, each as often as it is printed.
+        of: How many have each verdict.
+    """
+
+    printed: int
+    of: Mapping[Verdict, int]
+
+    @property
+    def comparable(self) -> int:
+        """Results that can be compared with ours."""
+        return self.of["reproduced"] + self.of["above"] + self.of["below"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts and tests that the first lines of a report are made from.
+
+    Attributes:
+        networks: Number of trained networks.
+        experiments: Number of experiments.
+        models: Number of models.
+        datasets: Number of datasets.
+        families: Dr against each other row.
+        results: The paper's results; ``None`` if nothing of it was trained.
+        counted: Counts of data that records have.
+        printed_counts: Number of the counts of data that the paper prints.
+        correlation: Of the gain over plain and K.
+    """
+
+    networks: int
+    experiments: int
+    models: int
+    datasets: int
+    families: tuple[Family, ...] = ()
+    results: ResultCounts | None = None
+    counted: tuple[CellVerdict, ...] = ()
+    printed_counts: int = 0
+    correlation: Correlation | None = None
 
 
 @dataclass(frozen=True)
@@ -126,12 +157,24 @@ class Contents:
     """A report.
 
     Attributes:
-        findings: The main findings, one sentence each.
+        headline: The verdict on many settings in one sentence; empty for a few.
+        verdicts: Setting and verdict of each of a few comparisons; none of many.
+        findings: What stands beside it, one sentence each: a name, a colon and the rest.
+        picture: The counts of the verdict, as SVG; empty if there are none.
         sections: All parts, in order.
     """
 
+    headline: str
+    verdicts: tuple[tuple[str, str], ...]
     findings: tuple[str, ...]
+    picture: str
     sections: tuple[Section, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """All it says first, for a form without pictures."""
+        verdicts = [f"{setting}. {verdict}" for setting, verdict in self.verdicts]
+        return [*filter(None, [self.headline]), *verdicts, *self.findings]
 
     @property
     def tables(self) -> list[Table]:
@@ -153,23 +196,107 @@ def contents(
     baselines = {} if folder is None else BaselineRecord.read_folder(folder / "baselines")
     rows = CellRows(records, FailedJobs(folder), baselines.values())
     judged = judged_tables(tables, rows)
-    families = {against: gate_tests(records, against) for against in BASELINES}
-    apart = {against: uncompared(records, against) for against in BASELINES}
+    every = families(records)
+    facts = gather_facts(records, judged, every)
+    blocks = _blocks(records)
+    verdicts = tuple((block.title, block.verdict[0]) for block in blocks if block.verdict)
+    plain = every[None]
+    few = bool(verdicts) and len(blocks) <= FEW and len(verdicts) >= len(plain.tests)
     sections = [
-        _where(records, suites),
+        _gains(records, every),
+        _published(judged),
+        _gain_and_k(plain, facts),
+        _tests(every),
         _paper(judged),
-        _tests(families, apart),
+        Section("curves", "Seeds and learning curves", tuple(words("curves")), blocks=blocks),
         _gates(records),
-        _gain(families[None]),
-        _blocks(records),
         _time(records, suites),
+        _where(records, suites),
         _all_records(records),
-        Section("reading", "How to read this", READING),
+        Section(
+            "reading", "How to read this", tuple(words("reading", runs=PAPER_RUNS, level=LEVEL))
+        ),
     ]
+    counted = not few and bool(plain.tests)
     return Contents(
-        findings=tuple(findings(records, judged, families, apart)),
+        headline=words("headline", plain=plain)[0] if counted else "",
+        verdicts=verdicts if few else (),
+        findings=tuple(words("findings", facts=facts, counted=counted)),
+        picture=_count_picture(every) if counted else "",
         sections=tuple(section for section in sections if section is not None),
     )
+
+
+def gather_facts(
+    records: Sequence[RunRecord],
+    judged: Sequence[JudgedTable],
+    every: Mapping[str | None, Family],
+) -> Facts:
+    """Count what was trained, what it says about Dr, and what of the paper it reproduces."""
+    rows = merge(records)
+    trained = [one for table in judged if not table.counts_data for one in table.found]
+    printed = [one for one in trained if one.cell.printed is not None]
+    data = [one for table in judged if table.counts_data for one in table.found]
+    of_paper = any(one.trained for one in judged)
+    return Facts(
+        networks=sum(len(seeds) for _, seeds in rows),
+        experiments=len(rows),
+        models=len({record.experiment.model for record, _ in rows}),
+        datasets=len({str(record.data["name"]) for record, _ in rows}),
+        families=tuple(every.values()),
+        results=ResultCounts(len(printed), count_verdicts(printed)) if of_paper else None,
+        counted=tuple(one for one in data if one.values) if of_paper else (),
+        printed_counts=len(data),
+        correlation=correlation(with_k(every[None].tests)),
+    )
+
+
+def _count_picture(every: Mapping[str | None, Family]) -> str:
+    shown = [family for family in every.values() if family.tests]
+    signs: tuple[Sign, ...] = ("down", "unsure", "up")
+    counts: list[Mapping[str, int]] = [{s: family.count(s) for s in signs} for family in shown]
+    names = [f"Dr against the {family.other}" for family in shown]
+    alt = "; ".join(
+        f"{name}: {each['down']} surely worse, {each['unsure']} not sure, "
+        f"{each['up']} surely better"
+        for name, each in zip(names, counts, strict=True)
+    )
+    return count_bars(names, counts, alt)
+
+
+def _gains(records: Sequence[RunRecord], every: Mapping[str | None, Family]) -> Section | None:
+    rows = gain_rows(records)
+    if not rows:
+        return None
+    return Section(
+        "gains",
+        "What Dr gains, setting by setting",
+        tuple(words("gains", sizes=panel_sizes(rows), level=LEVEL)),
+        charts=(gain_rows_chart(rows),),
+        on_phone=(gain_rows_chart(rows, phone=True),),
+    )
+
+
+def _published(judged: Sequence[JudgedTable]) -> Section | None:
+    found = compared(judged)
+    if not found or not any(one.trained for one in judged):
+        return None
+    return Section(
+        "published",
+        "Published against ours",
+        tuple(words("published")),
+        charts=(published_chart(found),),
+        on_phone=(published_chart(found, phone=True),),
+    )
+
+
+def _gain_and_k(plain: Family, facts: Facts) -> Section | None:
+    points = with_k(plain.tests)
+    if len(points) < 3:
+        return None
+    told = tuple(words("k", found=facts.correlation))
+    wide, small = gain_chart(points), gain_chart(points, phone=True)
+    return Section("gain", "Gain against K", told, charts=(wide,), on_phone=(small,))
 
 
 def _time(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]) -> Section:
@@ -180,8 +307,8 @@ def _time(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]) -> Sectio
 def _where(records: Sequence[RunRecord], suites: Sequence[SuiteRecord]) -> Section:
     whole = suite_table(suites)
     tables = (device_table(records), *([] if whole is None else [whole]))
-    words = (f"Versions: {version_words(records)}",)
-    return Section("where", "Hardware, versions, wall time", words, tables)
+    versions = (f"Versions: {version_words(records)}",)
+    return Section("where", "Hardware, versions, wall time", versions, tables)
 
 
 def _paper(judged: Sequence[JudgedTable]) -> Section | None:
@@ -196,24 +323,13 @@ def _paper(judged: Sequence[JudgedTable]) -> Section | None:
     )
 
 
-def _tests(
-    families: Mapping[str | None, Sequence[GateTest]], apart: Mapping[str | None, Sequence[str]]
-) -> Section | None:
-    tables = []
-    for against, tests in families.items():
-        if tests:
-            ordered = sorted(tests, key=lambda one: -one.test.gain.mean)
-            table = gate_test_table(ordered, against)
-            tables.append(replace(table, folded=against is not None and len(tests) > 10))
-    words = (
-        "Same data, same training, same seeds, same build: rows that differ in their gate alone. "
-        "What Dr gains over the plain model may be due to gating as such; what it gains over a "
-        "gate that sees no data is not. The tests speak of other seeds on the same split, not of "
-        "other splits or other data.",
-        *(uncompared_words(found, against) for against, found in apart.items() if found),
-    )
-    any_pair = tables or any(apart.values())
-    return Section("dr", "What Dr does", words, tuple(tables)) if any_pair else None
+def _tests(every: Mapping[str | None, Family]) -> Section | None:
+    tables = [gate_test_table(family) for family in every.values() if family.tests]
+    if (apart := apart_table(list(every.values()))) is not None:
+        tables.append(apart)
+    if not tables:
+        return None
+    return Section("dr", "Dr against each other gate", tuple(words("dr")), tuple(tables))
 
 
 def _gates(records: Sequence[RunRecord]) -> Section | None:
@@ -221,112 +337,26 @@ def _gates(records: Sequence[RunRecord]) -> Section | None:
     if table is None:
         return None
     spectrum = spectrum_table(records)
-    words = (MISSING,) if spectrum is None else ()
-    tables = (replace(table, folded=len(table.rows) > 20),)
-    return Section(
-        "gates", "Learnt gates", words, tables if spectrum is None else (*tables, spectrum)
-    )
+    if spectrum is None:
+        return Section("gates", "Learnt gates", (MISSING,), (table,))
+    return Section("gates", "Learnt gates", tables=(table, spectrum))
 
 
-def _gain(tests: Sequence[GateTest]) -> Section | None:
-    points = with_k(tests)
-    if len(points) < 3:
-        return None
-    words = (
-        correlation_words(points),
-        "Blue: Dr surely up after correction; orange: surely down; grey: no sure difference. "
-        "Hollow: made-up data. Lines are 95 % intervals, cut at the edges; dotted lines mark no "
-        "gain, and K = 1. Names stand at the greatest gains and losses.",
-    )
-    return Section("gain", "Gain against K", words, charts=(gain_chart(points),))
-
-
-def _blocks(records: Sequence[RunRecord]) -> Section:
+def _blocks(records: Sequence[RunRecord]) -> tuple[ComparisonBlock, ...]:
     groups = gate_groups(records)
-    words = (
-        "Curves are means over seeds, as far as every seed was trained; bands leave out the "
-        "tenth of the seeds at either end.",
+    decided = decide_groups(groups)
+    return tuple(
+        comparison_block(rows, found, number)
+        for number, (rows, found) in enumerate(zip(groups, decided, strict=True), 1)
     )
-    blocks = tuple(
-        comparison_block(rows, decided, number)
-        for number, (rows, decided) in enumerate(
-            zip(groups, decide_groups(groups), strict=True), 1
-        )
-    )
-    return Section("curves", "Seeds and learning curves", words, blocks=blocks)
 
 
 def _all_records(records: Sequence[RunRecord]) -> Section:
     title = f"All {len(records)} records"
     rows = tuple(record_rows(records))
     notes = ("A published number in brackets was reached on other features.",)
-    table = Table(RECORD_HEADS, rows, "records-table", title, notes, left=3, folded=True)
-    return Section("records", "All records", tables=(table,))
-
-
-def findings(
-    records: Sequence[RunRecord],
-    judged: Sequence[JudgedTable],
-    families: Mapping[str | None, Sequence[GateTest]],
-    apart: Mapping[str | None, Sequence[str]],
-) -> list[str]:
-    """Return the main findings: runs, the paper's numbers, and the effect of Dr."""
-    found = [size_words(records)]
-    if any(one.trained for one in judged):
-        found += paper_words(judged)
-    found += [count_words(tests, against) for against, tests in families.items() if tests]
-    if names := {against: len(settings) for against, settings in apart.items() if settings}:
-        each = ", ".join(
-            f"{count} with the {BASELINES[against]}" for against, count in names.items()
-        )
-        found.append(
-            f"Not compared, as the two rows are of two builds (source, torch, PyG or machine "
-            f"differ): {each}."
-        )
-    return found
-
-
-def size_words(records: Sequence[RunRecord]) -> str:
-    """Describe how much was trained."""
-    rows = merge(records)
-    sets = {str(record.data["name"]) for record, _ in rows}
-    models = {record.experiment.model for record, _ in rows}
-    seeds = sum(len(seeds) for _, seeds in rows)
-    return (
-        f"{plural(seeds, 'trained network')}: {plural(len(rows), 'experiment')} with "
-        f"{plural(len(models), 'model')} on {plural(len(sets), 'dataset')}."
-    )
-
-
-def paper_words(judged: Sequence[JudgedTable]) -> list[str]:
-    """Count the paper's numbers that were reproduced, and say why others were not tried."""
-    trained = [one for table in judged if not table.counts_data for one in table.found]
-    printed = [one for one in trained if one.cell.printed is not None]
-    count = count_verdicts(printed)
-    comparable = count["reproduced"] + count["above"] + count["below"]
-    verbs = {name: "was" if number == 1 else "were" for name, number in count.items()}
-    words = [
-        f"Of {len(printed)} results that the paper prints, each as often as it is printed, "
-        f"{comparable} can be compared: {count['reproduced']} "
-        f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['above']} of "
-        f"ours {'lies' if count['above'] == 1 else 'lie'} above and {count['below']} below. "
-        f"{count['not comparable']} {verbs['not comparable']} run on other "
-        f"data, on another machine, with fewer seeds or by two builds, "
-        f"and {count['not run']} {verbs['not run']} not run. If "
-        f"every number were equal in truth, one interval in twenty would still miss it."
-    ]
-    data = [one for table in judged if table.counts_data for one in table.found]
-    if counted := [one for one in data if one.values]:
-        words.append(_data_words(counted, len(data)))
-    return words
-
-
-def _data_words(counted: Sequence[CellVerdict], printed: int) -> str:
-    equal = sum(one.verdict == "reproduced" for one in counted)
-    return (
-        f"Of {printed} numbers that the paper prints about its data, {len(counted)} stand in "
-        f"these records, and {equal} of them are the same."
-    )
+    table = Table(RECORD_HEADS, rows, "records-table", title, notes, left=3)
+    return Section("records", title, tables=(table,))
 
 
 def device_table(records: Sequence[RunRecord]) -> Table:
@@ -428,7 +458,6 @@ def write_report(
 
 def write_page(found: Contents, path: Path, *, title: str, caveat: str = "") -> Path:
     """Write the self-contained page of a report; return its path."""
-    comparisons = sum(len(section.blocks) for section in found.sections)
     return write_html(
         path,
         __package__,
@@ -436,13 +465,13 @@ def write_page(found: Contents, path: Path, *, title: str, caveat: str = "") -> 
         title=title,
         caveat=caveat,
         report=found,
-        unfolded=comparisons <= _OPEN,
+        few=sum(len(section.blocks) for section in found.sections) <= FEW,
     )
 
 
 def write_markdown(found: Contents, path: Path, *, title: str) -> Path:
     """Write a report as Markdown, without its pictures; return its path."""
-    parts = [f"# {title}", "\n".join(f"- {sentence}" for sentence in found.findings)]
+    parts = [f"# {title}", "\n".join(f"- {sentence}" for sentence in found.lines)]
     for section in found.sections:
         if section.tables or not (section.charts or section.blocks):
             parts += [f"## {section.title}", *section.words]

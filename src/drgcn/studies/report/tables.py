@@ -18,7 +18,7 @@ Row = tuple[RunRecord, dict[int, SeedResult]]
 #: The rows of a whole comparison, in the order of every table.
 GATES = (None, "dr", "static", "constant")
 
-_OTHER = " †"
+OTHER = " †"
 
 RECORD_HEADS = (
     "dataset",
@@ -125,15 +125,15 @@ def gate_table(records: Sequence[RunRecord]) -> str:
             plain = rows[None][0]
             cells = [data_name(plain), plain.data["split"], row_name(plain)]
             cells += [
-                _accuracy(rows[gate][1]) + ("" if one_build(rows[gate], rows["dr"]) else _OTHER)
+                _accuracy(rows[gate][1]) + ("" if one_build(rows[gate], rows["dr"]) else OTHER)
                 for gate in GATES
             ]
             cells += [gain_words(rows["dr"], rows[None])]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
             lines.append(cells)
     table = Table(heads, lines).markdown("cells")
-    marked = any(_OTHER in cell for cells in lines for cell in cells)
-    return f"{table}\n\n{_OTHER.strip()} Another build than that of Dr." if marked else table
+    marked = any(OTHER in cell for cells in lines for cell in cells)
+    return f"{table}\n\n{OTHER.strip()} Another build than that of Dr." if marked else table
 
 
 def variant_table(records: Sequence[RunRecord]) -> str:

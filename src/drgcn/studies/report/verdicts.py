@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from drgcn.errors import DrgcnWarning, InputError
 from drgcn.records import BaselineRecord, BaselineResult
-from drgcn.reporting.charts import interval_pictures
+from drgcn.reporting.charts import IntervalRow, Mark, interval_pictures, interval_rows
 from drgcn.reporting.tables import Table
 from drgcn.stats import Interval, Summary, printed_difference
 from drgcn.studies.comparison import differences
@@ -434,6 +434,52 @@ class JudgedTable:
 def judged_tables(tables: Sequence[PaperTable], rows: CellRows) -> list[JudgedTable]:
     """All tables, every cell judged."""
     return [JudgedTable(table, tuple(judge_table(table, rows))) for table in tables]
+
+
+_SIGNS: Final[dict[Verdict, str]] = {"reproduced": "unsure", "above": "up", "below": "down"}
+
+
+def compared(judged: Sequence[JudgedTable]) -> dict[str, list[CellVerdict]]:
+    """Test results that can be compared, by method: models with and without Dr together, and what
+    several tables print once."""
+    found: dict[str, dict[tuple[str | None, str | None], CellVerdict]] = defaultdict(dict)
+    for one in (each for table in judged for each in table.found):
+        cell = one.cell
+        if cell.quantity == "test" and one.verdict in _SIGNS and one.difference is not None:
+            found[cell.label or cell.row].setdefault((cell.dataset, cell.split), one)
+    order = [name.split()[0] for name in found]
+    names = sorted(found, key=lambda name: order.index(name.split()[0]))
+    return {name: list(found[name].values()) for name in names}
+
+
+def published_chart(found: dict[str, list[CellVerdict]], *, phone: bool = False) -> str:
+    """Draw ours less the printed number, method by method."""
+    rows = []
+    for name, cells in found.items():
+        ordered = sorted(cells, key=lambda one: -_difference(one).mean)
+        marks = [
+            Mark(
+                _difference(one),
+                _SIGNS[one.verdict],
+                f"{name}, {one.cell.dataset}, {one.cell.split}: published {one.cell.printed}, "
+                f"ours {Summary.of(one.values).words(2)}, difference {_difference_words(one)}: "
+                f"{one.verdict}",
+            )
+            for one in ordered
+        ]
+        rows.append(IntervalRow(name, [marks]))
+    count = count_verdicts([one for cells in found.values() for one in cells])
+    alt = (
+        f"Ours less the published test result, with 95 % intervals, for {len(rows)} methods: "
+        f"{count['reproduced']} reproduced, {count['above']} above, {count['below']} below. The "
+        f"numbers are in the tables below."
+    )
+    return interval_rows(rows, ["ours - published, points"], alt, phone=phone)
+
+
+def _difference(one: CellVerdict) -> Interval:
+    assert one.difference is not None
+    return one.difference
 
 
 def overview(judged: Sequence[JudgedTable]) -> Table:

@@ -22,6 +22,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,12 +30,12 @@ from typing import Protocol
 
 from torch_geometric.data import Data
 
-from drgcn._io import LockedError, disk_is_full, lock
+from drgcn._io import LockedError, disk_is_full, lock, sweep
 from drgcn.data import load
 from drgcn.data.downloader import data_root as chosen_root
 from drgcn.errors import DrgcnWarning
-from drgcn.studies.reproduce.jobs import Job, JobReport
-from drgcn.studies.run import Outcome, run
+from drgcn.studies.reproduce.jobs import FAILURES, SUITES, Job, JobReport
+from drgcn.studies.run import Outcome, clear_recorded, run
 from drgcn.training import Progress
 
 Watch = Callable[[Job, float | None], None]
@@ -149,6 +150,15 @@ def run_job(
         except BaseException:
             _clear_partial(out, identity)  # on a full disk it is in the way of others
             raise
+
+
+def clear_left(out: Path) -> None:
+    """Remove what killed runners left of jobs that are on record, and locks that nobody holds."""
+    clear_recorded(out)
+    for path in (out / ".locks").glob("*"):
+        with suppress(LockedError), lock(path, 0):
+            pass
+    sweep(out / FAILURES, out / SUITES)
 
 
 def job_data(job: Job, data_root: Path | None = None) -> Data:

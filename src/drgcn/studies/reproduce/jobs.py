@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
-from drgcn.records import identity_of
+from drgcn.records import UNSOUND, expect_fields, identity_of, load_sealed, reason_of, sealed
 from drgcn.studies.experiment import Experiment, departures
 
 Ending = Literal["finished", "interrupted", "disk full"]
-_FAILURES = "failures"
-_SUITES = "suites"
+FAILURES = "failures"
+SUITES = "suites"
 
 
 @dataclass(frozen=True)
@@ -130,21 +130,16 @@ class Failure:
     @classmethod
     def read(cls, path: Path) -> Failure:
         """Read the failure in a file."""
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(
-                f"Expected the account of a failed job; {path} is none ({error}). Remove it."
-            ) from None
+        return cls(**_read_facts(cls, path, "the account of a failed job"))
 
     def save(self, path: Path) -> Path:
         """Write it, over an earlier failure of the same job."""
-        return write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
+        return write_whole(path, json.dumps(sealed(asdict(self)), indent=1) + "\n")
 
 
 def failure_path(job: Job, out: Path) -> Path:
     """Return the path at which a failure of a job is kept."""
-    return out / _FAILURES / f"{job.file_stem}.json"
+    return out / FAILURES / f"{job.file_stem}.json"
 
 
 def clear_failure(job: Job, out: Path) -> None:
@@ -157,7 +152,7 @@ def clear_failure(job: Job, out: Path) -> None:
 
 def failures_in(out: Path) -> list[Failure]:
     """Read all failures of a folder, in the order of names."""
-    folder = out / _FAILURES
+    folder = out / FAILURES
     return [Failure.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []
 
 
@@ -205,21 +200,32 @@ class SuiteRecord:
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
         """Read the record in a file."""
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(
-                f"Expected the record of a suite; {path} is none ({error}). Remove it."
-            ) from None
+        return cls(**_read_facts(cls, path, "the record of a suite"))
 
     def save(self, out: Path) -> Path:
         """Write it, whole or not at all."""
         moment = datetime.datetime.fromisoformat(self.started)
         name = f"{moment:%Y%m%dT%H%M%S%fZ}.json"
-        return write_whole(out / _SUITES / name, json.dumps(asdict(self), indent=1) + "\n")
+        return write_whole(out / SUITES / name, json.dumps(sealed(asdict(self)), indent=1) + "\n")
 
 
 def suites_in(out: Path) -> list[SuiteRecord]:
     """Read all suites of a folder, the oldest first."""
-    folder = out / _SUITES
+    folder = out / SUITES
     return [SuiteRecord.read(p) for p in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+
+
+def _read_facts(kind: type, path: Path, what: str) -> dict[str, Any]:
+    """Read the facts of a dataclass from a file, checked by digest, name, type and range."""
+    try:
+        facts = load_sealed(path)
+        expect_fields(kind, facts, "it")
+        if below := [n for n, value in facts.items() if type(value) in (int, float) and value < 0]:
+            raise ValueError(f"it has {facts[below[0]]} as {below[0]}")
+        if "started" in facts:
+            datetime.datetime.fromisoformat(facts["started"])
+    except (OSError, *UNSOUND) as error:
+        raise InputError(
+            f"Expected {what}; {path} is none ({reason_of(error)}). Remove it."
+        ) from None
+    return facts

@@ -171,20 +171,25 @@ class ProgressView:
         planned: The jobs to be run.
         console: Where to show it. (default: standard error)
         every: Seconds between two lines where there is no terminal.
+        quiet: Show failures and warnings alone.
     """
 
     def __init__(
-        self, planned: Sequence[PlannedJob], console: Console | None = None, every: float = 30.0
+        self,
+        planned: Sequence[PlannedJob],
+        console: Console | None = None,
+        every: float = 30.0,
+        quiet: bool = False,
     ) -> None:
         self.console = console or Console(stderr=True)
-        self.every = every
+        self.every, self.quiet = every, quiet
         self.left = TimeLeft(planned)
         self.jobs, self.ended_jobs, self.failed_jobs = len(planned), 0, 0
         self.printed_at = time.monotonic()
         self.running: dict[str, TaskID | None] = {}
         self.notes: set[str] = set()
         self.bars: Progress | None = None
-        if self.console.is_terminal:
+        if self.console.is_terminal and not quiet:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=16),
@@ -260,6 +265,6 @@ class ProgressView:
         now = time.monotonic()
         if self.bars is not None:
             self.bars.update(self.whole, completed=self.left.share, now=self.words)
-        elif now - self.printed_at >= self.every:
+        elif not self.quiet and now - self.printed_at >= self.every:
             self.printed_at = now
             self.print_line(self.words)

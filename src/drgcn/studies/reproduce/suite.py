@@ -12,7 +12,7 @@ import torch
 
 from drgcn._io import disk_is_full
 from drgcn.records import environment
-from drgcn.studies.reproduce.backend import RunJobs
+from drgcn.studies.reproduce.backend import RunJobs, clear_left
 from drgcn.studies.reproduce.jobs import (
     Ending,
     Failure,
@@ -44,10 +44,11 @@ def run_suite(
         Reports of the jobs that have ended, and the ending of the whole.
     """
     reports: list[JobReport] = []
-    for planned in status.done:
-        clear_failure(planned.job, out)
     jobs = [planned.job for planned in status.todo]
     try:
+        clear_left(out)
+        for planned in status.done:
+            clear_failure(planned.job, out)
         # Closed at once, however this ends: a backend stops its workers then.
         running = run_jobs(jobs, out, data_root=data_root, device=device, watch=view.moved)
         with closing(cast("Generator[JobReport]", running)):

@@ -13,7 +13,8 @@ import torch
 from drgcn._format import plural
 from drgcn._io import write_whole
 from drgcn.data.assemble import DatasetInfo
-from drgcn.records import environment
+from drgcn.errors import InputError
+from drgcn.records import UNSOUND, environment, expect_types, load_sealed, reason_of, sealed
 from drgcn.stats import LEVEL, Decision, decide
 from drgcn.studies.comparison import summarize
 from drgcn.studies.records import RunRecord
@@ -94,7 +95,7 @@ def tuning_report(
             if len(builds) <= 1
             else [],
         },
-        "tested_after": _tested_after(out, trials),
+        "tested_after": sorted({*earlier_looks(out), trials}),
         "environment": environment(device) | _optuna(strategy),
         "hardware": sorted({record.environment["device"] for record in records}),
     }
@@ -106,7 +107,7 @@ def _optuna(strategy: str) -> dict[str, str]:
 
 def write_report(report: dict[str, Any], out: Path) -> Path:
     """Writes the report whole or not at all."""
-    return write_whole(out / FILE, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    return write_whole(out / FILE, json.dumps(sealed(report), indent=1, allow_nan=False) + "\n")
 
 
 def _search(search: Search, trials: int) -> dict[str, Any]:
@@ -187,14 +188,25 @@ def _difference(of: str, over: str, decision: Decision) -> dict[str, Any]:
     }
 
 
-def _tested_after(out: Path, trials: int) -> list[int]:
-    """After how many trials the test nodes were looked at, now and in earlier calls: who looks and
-    then searches on has chosen with the test set's help."""
+def earlier_looks(out: Path) -> list[int]:
+    """Return after how many trials earlier calls looked at the test nodes: who looks and then
+    searches on has chosen with the test set's help.
+
+    Raises:
+        InputError: If there is a report, but not as it was written.
+    """
+    path = out / FILE
     try:
-        earlier = json.loads((out / FILE).read_text(encoding="utf-8"))["tested_after"]
-    except (OSError, ValueError, KeyError, TypeError):
-        earlier = []
-    return sorted({*earlier, trials})
+        found = load_sealed(path)["tested_after"]
+        expect_types({"tested_after": list[int]}, {"tested_after": found}, "it")
+    except FileNotFoundError:
+        return []
+    except (OSError, *UNSOUND) as error:
+        raise InputError(
+            f"Expected {path} to be the report of a search; it is none ({reason_of(error)}). "
+            f"Remove it, or choose another --out."
+        ) from None
+    return list(found)
 
 
 def _finite(value: float) -> float | None:

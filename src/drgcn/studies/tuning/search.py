@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import torch
 from torch_geometric.data import Data
 
-from drgcn._io import LockedError, lock
+from drgcn._io import LockedError, lock, sweep
 from drgcn.errors import DrgcnError, InputError
 from drgcn.studies.experiment import Experiment, with_settings
 from drgcn.studies.records import RunRecord
@@ -93,6 +93,7 @@ class Search:
         if strategy != "tpe":  # which had no name in its first searches
             question["strategy"] = strategy
         out.mkdir(parents=True, exist_ok=True)
+        sweep(out)
         _expect_strategy(out, strategy)
         path = out / _FILES[strategy]
         known = json.loads(json.dumps(question))

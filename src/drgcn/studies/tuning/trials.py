@@ -12,12 +12,22 @@ import numpy as np
 
 from drgcn._io import write_whole
 from drgcn.errors import InputError
+from drgcn.records import (
+    UNSOUND,
+    expect_fields,
+    expect_object,
+    identity_of,
+    load_sealed,
+    reason_of,
+    sealed,
+)
 from drgcn.studies.tuning.space import SettingRange
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _QUESTION = "question"  # attribute of a study that holds what decides its trials
+_DIGEST = "sha256"  # attribute of a trial
 
 
 @dataclass(frozen=True)
@@ -91,20 +101,27 @@ class FileLog:
         if not self.path.exists():
             return {}
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            for search in found.values():
-                dict(search["question"])
-                [Trial(**facts) for facts in search["trials"]]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            found = load_sealed(self.path)
+            for name, search in found.items():
+                expect_object(search["question"], f"the question of {name}")
+                for facts in search["trials"]:
+                    _check_trial(facts)
+        except (OSError, *UNSOUND) as error:
             raise _damaged(self.path, error) from None
-        return dict(found)
+        return found
 
     def _write(self, searches: dict[str, Any]) -> None:
-        write_whole(self.path, json.dumps(searches, indent=1, allow_nan=False) + "\n")
+        write_whole(self.path, json.dumps(sealed(searches), indent=1, allow_nan=False) + "\n")
+
+
+def _check_trial(facts: Any) -> None:
+    expect_fields(Trial, facts, "a trial")
+    if facts["number"] < 0 or facts["epochs"] < 1 or facts.get("seconds", 0.0) < 0:
+        raise ValueError(f"trial {facts['number']} has a negative number, or no epochs")
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
-    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    reason = reason_of(error)
     return InputError(
         f"Expected {path} to be a study of this program; it cannot be read ({reason}). Remove it, "
         f"or choose another --out."
@@ -120,6 +137,11 @@ def _expect_same(
             f"Expected the search that {path.parent} holds already for {name}; found another "
             f"{', '.join(changed)}. Choose another --out."
         )
+
+
+def _digest(trial: FrozenTrial) -> str:
+    told = {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
+    return identity_of([trial.params, trial.value, told])
 
 
 class StudyLog:
@@ -144,7 +166,7 @@ class StudyLog:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.space, self.epochs = tuple(space), epochs
+        self.path, self.space, self.epochs = path, tuple(space), epochs
         try:
             self._study = optuna.create_study(
                 storage=f"sqlite:///{path.resolve()}",
@@ -162,7 +184,11 @@ class StudyLog:
 
     @property
     def _frozen(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False)
+        found = self._study.get_trials(deepcopy=False)
+        for trial in found:  # those of earlier versions have no digest
+            if trial.user_attrs.get(_DIGEST) not in (None, _digest(trial)):
+                raise _damaged(self.path, ValueError(f"trial {trial.number} was changed since"))
+        return found
 
     @property
     def trials(self) -> list[Trial]:
@@ -185,15 +211,15 @@ class StudyLog:
 
         for trial in trials:
             failed = {"reason": trial.reason, "seconds": trial.seconds}
-            self._study.add_trial(
-                optuna.create_trial(
-                    state=optuna.trial.TrialState["FAIL" if trial.reason else "COMPLETE"],
-                    value=trial.value,
-                    params=dict(trial.settings),
-                    distributions={one.name: one.distribution() for one in self.space},
-                    user_attrs=failed if trial.reason else {"val_accuracy": trial.val_accuracy},
-                )
+            frozen = optuna.create_trial(
+                state=optuna.trial.TrialState["FAIL" if trial.reason else "COMPLETE"],
+                value=trial.value,
+                params=dict(trial.settings),
+                distributions={one.name: one.distribution() for one in self.space},
+                user_attrs=failed if trial.reason else {"val_accuracy": trial.val_accuracy},
             )
+            frozen.set_user_attr(_DIGEST, _digest(frozen))
+            self._study.add_trial(frozen)
 
     def draw(self, seed: int) -> dict[str, Any]:
         """Draw the settings of one more trial.
