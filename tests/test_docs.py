@@ -35,7 +35,13 @@ def shortened(code):
 
 
 @pytest.mark.parametrize(
-    ("page", "number"), [(page, i) for page, blocks in BLOCKS.items() for i in range(len(blocks))]
+    ("page", "number"),
+    [
+        # `make docs` runs those of the other pages.
+        pytest.param(page, i, marks=() if page == "README.md" else pytest.mark.slow)
+        for page, blocks in BLOCKS.items()
+        for i in range(len(blocks))
+    ],
 )
 def test_code_on_pages_runs(page, number):
     torch.manual_seed(0)
@@ -238,14 +244,7 @@ def test_the_readme_leads_from_a_table_to_an_answer(tmp_path, monkeypatch, capsy
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("script", EXAMPLES)
-def test_examples_run_for_a_few_steps(script, capsys):
-    code = shortened((ROOT / "examples" / script).read_text())
-    exec(compile(code, script, "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # `make docs` runs them too, for the gallery
 @pytest.mark.parametrize("script", EXAMPLES)
 def test_examples_run(script, monkeypatch, capsys):
     path = str(ROOT / "examples" / script)

@@ -121,7 +121,10 @@ def test_an_interruption_says_how_to_go_on(capsys):
     ):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert capsys.readouterr().err == "interrupted; run the same command again to go on\n"
+    assert (
+        capsys.readouterr().err
+        == "interrupted; run the same command again to go on from what was saved\n"
+    )
 
 
 def test_an_interruption_of_what_cannot_go_on_is_one_line(monkeypatch, capsys):

@@ -252,7 +252,7 @@ def test_ctrl_c_has_exit_code_130_also_before_the_first_job(call, monkeypatch, t
     monkeypatch.setattr("drgcn.studies.reproduce.status.plan_status", interrupted)
     code, _, error = call("small")
     assert code == 130
-    assert error == "interrupted; run the same command again to go on\n"
+    assert error == "interrupted; run the same command again to go on from what was saved\n"
 
 
 def test_what_was_done_before_ctrl_c_is_kept_account_of(call, monkeypatch, tmp_path):

@@ -217,6 +217,7 @@ RAW_MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
     ("graph_id.npy", lambda g: g + 0.5, "the number of its graph"),
     ("graph_id.npy", lambda g: np.where(g == g[0], np.inf, g), "the number of its graph"),
     ("graph_id.npy", lambda g: g.astype(np.float64) * 1e300, "the number of its graph"),
+    ("graph_id.npy", lambda g: (g + 0.5).astype(np.float16), "the number of its graph"),
     ("graph_id.npy", lambda g: np.roll(g, 1), "edges stay inside a graph"),
     ("graph.json", lambda c: [], "must hold a JSON object"),
     ("graph.json", lambda c: {}, "under 'nodes'"),

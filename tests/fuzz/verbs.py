@@ -49,7 +49,7 @@ _SOUND: Final[dict[str, list[str]]] = {
     "recommend export": ["shop/run", "--n", "5", "--out", "out"],
     "recommend query": ["shop/export", "u07"],
     "recommend compare": ["nothing", "--out", "out"],
-    "recommend generate": ["--fraction", "0.00001", "--out", "out"],
+    "recommend generate": ["--fraction", "0.0001", "--out", "out"],
     "recommend serve": ["nothing"],
     "data list": [],
     "data download": ["cora", "--offline", "--data-root", "own"],
@@ -105,6 +105,8 @@ def _write_command(folder: Path, draw: random.Random) -> None:
             words.append(draw.choice(chosen.opts))
             if not chosen.is_flag or draw.random() < 0.1:
                 words.append(draw.choice(_ODD))
+    if verb == "recommend generate":  # at half of the full size, minutes of sound work
+        words = ["0.0001" if word in ("0.5", "1") else word for word in words]
     if draw.random() < 0.05 and words:
         del words[draw.randrange(len(words))]
     (folder / "words.json").write_text(json.dumps([*verb.split(), *words]))

@@ -127,6 +127,8 @@ def audit(
         counts = ", ".join(f"{count} {severity}" for severity, count in report.counts.items())
         remark = report.facts.get("remark")
         print(f"\n{report.dataset}{f' ({remark})' if remark else ''}: {counts}")
+        if target is not None:
+            print(f"{target} holds measured values: split, labels and leaks were not looked at")
     if report.worst == "serious":
         raise typer.Exit(1)
 

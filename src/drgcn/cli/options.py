@@ -125,7 +125,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_de
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 
 
-INTERRUPTED = "interrupted; run the same command again to go on"
+INTERRUPTED = "interrupted; run the same command again to go on from what was saved"
 _LINE_EVERY = 10.0  # seconds between lines of progress where nothing can be redrawn
 _ENOUGH = 0.01  # of the work, seen from one look to another: less says little of the rest
 

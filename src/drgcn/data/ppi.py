@@ -300,6 +300,8 @@ def _read_raw_part(folder: Path, stem: str) -> list[Piece]:
 
 def _graph_numbers(path: Path, nodes: int) -> _Numbers:
     numbers: npt.NDArray[Any] = read_array(path)
+    if numbers.dtype == np.float16:  # which does not reach to 2**31
+        numbers = numbers.astype(np.float32)
     if (
         numbers.shape != (nodes,)
         or numbers.dtype.kind not in "iuf"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drgcn._format import plural
 from drgcn.errors import DrgcnWarning, InputError
 
 PARTS: Final = ("train", "val", "test")
@@ -83,8 +84,8 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
         shared = int((columns[first] & columns[second]).sum())
         if shared:
             warnings.warn(
-                f"{shared:,} nodes are in both data.{first}_mask and data.{second}_mask: results "
-                f"on them say little about unseen nodes.",
+                f"{plural(shared, 'node')} in both data.{first}_mask and data.{second}_mask: "
+                f"results on them say little about unseen nodes.",
                 DrgcnWarning,
                 stacklevel=3,
             )

@@ -113,6 +113,7 @@ def test_clean_data_are_fine() -> None:
     assert {finding.severity for finding in duplicate_findings(data)} == {"fine"}
 
 
+@pytest.mark.slow
 def test_no_false_alarm_in_many_clean_graphs() -> None:
     alarms = 0
     for seed in range(30):

@@ -24,7 +24,11 @@ QUIET = (
 )
 PHONE = 390
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium to look with")
+# `make docs` runs these.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium to look with"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,8 @@ def predictor_finding(view: GraphView, label_columns: Sequence[int] = ()) -> Fin
     return Finding(
         name=name,
         severity="warning" if easiest >= _TOO_EASY else "note",
-        summary=f"Of {result.test:,} test nodes, the majority class is right for "
+        summary=f"Of {result.test:,} test nodes, the majority class of the "
+        f"training nodes is right for "
         f"{100 * result.majority:.1f} %, training neighbours alone for "
         f"{100 * result.neighbours:.1f} %, features alone for {100 * result.features:.1f} %"
         + ("." if without is None else f", without label words {100 * without.features:.1f} %."),

@@ -86,6 +86,7 @@ def evaluate(
     from drgcn.recommend.retrieval.baselines import score_baselines
     from drgcn.recommend.retrieval.evaluation import evaluate_lengths
     from drgcn.recommend.serving import LoadedRun, model_hash
+    from drgcn.recommend.serving.exporting import describes_users
     from drgcn.records import environment
 
     use_threads(threads)
@@ -149,6 +150,13 @@ def evaluate(
     for score in classical:
         chosen = ", ".join(f"{key} {value:g}" for key, value in score.settings.items())
         print(score.refused or f"{score.name}: {chosen}, by validation ({score.seconds:.1f} s)")
+    cold = report.model["cold"]["recall"].users
+    if cold and not describes_users(loaded.model, loaded.data):
+        print(
+            f"cold: nothing has trained the vectors of users without clicks ({cold:,} of the "
+            f"{report.model['all']['recall'].users:,}); `query` and `serve` give them the popular "
+            f"items instead"
+        )
     if unseen:
         print(f"{unseen:,} of {found.numel():,} items to be found have no click before")
     print(f"written to {path}")

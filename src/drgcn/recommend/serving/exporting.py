@@ -70,6 +70,11 @@ def model_hash(model: ClickSAGE | LightGCN) -> str:
     return digest.hexdigest()
 
 
+def describes_users(model: ClickSAGE | LightGCN, data: ClickData) -> bool:
+    """Test if a model knows users without clicks, by their attributes."""
+    return isinstance(model, ClickSAGE | AttributedLightGCN) and data.users is not None
+
+
 @dataclass(frozen=True, eq=False)
 class LoadedRun:
     """A trained model and its data.
@@ -292,8 +297,7 @@ def export(
             users=_side(len(users), data.user_ids, USERS),
             items=_side(len(items), data.item_ids, ITEMS),
             seen=settings.seen,
-            cold_users=isinstance(model, ClickSAGE | AttributedLightGCN)
-            and data.users is not None,
+            cold_users=describes_users(model, data),
             fold_in=fold_in is not None,
             index=index,
             environment=dict(environment or {}),
