@@ -243,3 +243,16 @@ def test_what_would_unpack_to_more_than_memory_holds_is_refused_before(
     monkeypatch.setattr(readers, "MEMORY_BUDGET", 100)
     with pytest.raises(InputError, match="half of this machine's memory"):
         load(path)
+
+
+@pytest.mark.parametrize("last", [-1, -(2**63)])
+def test_ends_of_rows_below_zero_are_refused(last):
+    """The differences of the second overflow, and look as if rows went on."""
+    arrays = {
+        "data": np.ones(3),
+        "indices": np.array([1, 0, 0]),
+        "indptr": np.array([0, 1, 2, last]),
+        "shape": np.array([3, 3]),
+    }
+    with pytest.raises(InputError, match="do not form a CSR matrix"):
+        readers.csr_from_parts(arrays, "", "it")

@@ -97,7 +97,7 @@ def _check_names(found: tuple[str | None, ...]) -> None:
 
 
 def _check_drop(found: dict[int, str]) -> None:
-    assert len(found) <= 3
+    assert len(found) <= 6  # three rows, any of which a cell with an end of line may cut in two
     assert all(type(node) is int and isinstance(reason, str) for node, reason in found.items())
 
 

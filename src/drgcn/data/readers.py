@@ -206,8 +206,9 @@ def csr_from_parts(arrays: Arrays, prefix: str, source: object) -> sparse.csr_ar
 def _require_rows(matrix: Any) -> None:
     """Refuse a CSR or CSC matrix whose parts do not fit, with a ``ValueError``."""
     matrix.check_format(full_check=True)
-    # Not checked above where the last entry is 0: kernels would write far behind their arrays.
-    if (np.diff(matrix.indptr) < 0).any():
+    # Not checked above where the last entry is 0 or below, and there by differences, which may
+    # overflow: kernels would write far behind their arrays.
+    if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
         raise ValueError("indptr goes down")
 
 
