@@ -123,6 +123,30 @@ def test_a_test_curve_adds_what_other_rules_would_report_and_changes_nothing(
     assert "test_curve" not in by_curve[False]
 
 
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+@pytest.mark.parametrize("before", [False, True])
+def test_products_have_the_precision_of_the_experiment_while_it_trains(
+    tiny, tmp_path, monkeypatch, precision, before
+):
+    seen, products = [], torch.backends.cuda.matmul
+
+    def watched(*args, **options):
+        seen.append(products.allow_tf32)
+        return fit(*args, **options)
+
+    monkeypatch.setattr(runner, "fit", watched)
+    usual, products.allow_tf32 = products.allow_tf32, before
+    try:
+        run(experiment(precision=precision), tiny, [0], tmp_path)
+        assert products.allow_tf32 is before
+    finally:
+        products.allow_tf32 = usual
+    assert seen == [precision == "tf32"]
+    (record,) = load_records(tmp_path)
+    assert record.experiment.precision == precision
+    assert ("precision" in record.dumps()) == (precision == "tf32")
+
+
 def test_a_constant_gate_has_k_one(tiny, tmp_path):
     assert run(experiment(reweight="constant"), tiny, [0], tmp_path).seeds[0].k == [1.0, 1.0]
 

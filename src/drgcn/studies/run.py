@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,13 @@ from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
 from drgcn.records import device_name, environment, source_hash
 from drgcn.stability import gate_saturation, graph_stability
-from drgcn.studies.experiment import GATE_OPTIONS, MEASURED_GATES, Experiment, recipe
+from drgcn.studies.experiment import (
+    GATE_OPTIONS,
+    MEASURED_GATES,
+    Experiment,
+    Precision,
+    recipe,
+)
 from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.training import (
     BestValidation,
@@ -340,28 +347,41 @@ def _fit(
         make = functools.partial(_in_units, experiment, data, values)
         loss = functools.partial(_standardized_error, std=_std(values))
         metric = metric or "R2"
-    return fit(
-        make,
-        data,
-        seeds,
-        grid=grid,
-        loss=loss,
-        metric=metric,
-        epochs=experiment.epochs,
-        rule=stopping_rule(experiment),
-        optimizer=_OPTIMIZERS[experiment.optimizer],
-        lr=experiment.lr,
-        weight_decay=experiment.weight_decay,
-        schedule=None if cuts is None else StepwiseDecay(cuts),
-        graphs_per_step=experiment.graphs_per_step,
-        inductive=experiment.inductive,
-        batch_size=experiment.batch_size,
-        device=options.device,
-        progress=options.progress,
-        checkpoint=options.checkpoint,
-        checkpoint_every=options.checkpoint_every,
-        test_curve=experiment.test_curve,
-    )
+    with _products_in(experiment.precision):
+        return fit(
+            make,
+            data,
+            seeds,
+            grid=grid,
+            loss=loss,
+            metric=metric,
+            epochs=experiment.epochs,
+            rule=stopping_rule(experiment),
+            optimizer=_OPTIMIZERS[experiment.optimizer],
+            lr=experiment.lr,
+            weight_decay=experiment.weight_decay,
+            schedule=None if cuts is None else StepwiseDecay(cuts),
+            graphs_per_step=experiment.graphs_per_step,
+            inductive=experiment.inductive,
+            batch_size=experiment.batch_size,
+            device=options.device,
+            progress=options.progress,
+            checkpoint=options.checkpoint,
+            checkpoint_every=options.checkpoint_every,
+            test_curve=experiment.test_curve,
+        )
+
+
+@contextlib.contextmanager
+def _products_in(precision: Precision) -> Iterator[None]:
+    """Multiply dense matrices on CUDA in a precision, and afterwards as before."""
+    products = torch.backends.cuda.matmul
+    before = products.allow_tf32
+    products.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        products.allow_tf32 = before
 
 
 def _tested(
