@@ -8,7 +8,14 @@ from typing import ClassVar
 import pytest
 
 from drgcn.errors import DrgcnWarning, InputError
-from drgcn.records import Record, dump_facts, identity_of, readable_name, set_aside_damaged
+from drgcn.records import (
+    Record,
+    dump_facts,
+    identity_of,
+    load_sealed,
+    readable_name,
+    set_aside_damaged,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,16 @@ def test_a_record_that_was_changed_is_refused_and_one_without_a_digest_is_read(t
     path.write_text(text.replace("0.8", "0.9"))
     with pytest.raises(InputError, match="it was changed since"):
         Note.read(path)
+
+
+@pytest.mark.parametrize("digest", [None, "", 0, False, [], "0" * 64])
+def test_a_digest_that_is_there_has_to_be_the_right_one(tmp_path, digest):
+    facts = json.loads(NOTE.sealed())
+    with pytest.raises(InputError, match="it was changed since"):
+        Note.loads(json.dumps(facts | {"sha256": digest}))
+    (tmp_path / "facts.json").write_text(json.dumps(facts | {"sha256": digest}))
+    with pytest.raises(ValueError, match="it was changed since"):
+        load_sealed(tmp_path / "facts.json")
 
 
 def test_a_record_is_never_overwritten(tmp_path):

@@ -66,6 +66,16 @@ class DrgcnWarning(UserWarning):
     """Something worth knowing that does not stop the work."""
 
 
+def was_interrupted(error: BaseException) -> bool:
+    """Return whether Ctrl-C led to an error, which then tells of something else: code that is
+    stopped anywhere can fail in its own clearing up."""
+    chain = [error]
+    for one in chain:
+        linked = (one.__cause__, one.__context__)
+        chain += [other for other in linked if other is not None and other not in chain]
+    return any(isinstance(one, KeyboardInterrupt) for one in chain)
+
+
 def how_to_install(extra: str) -> str:
     """Return the end of an error's sentence: how to install the packages of an extra."""
     # Not by the name drgcn: no index of packages has it.

@@ -86,8 +86,10 @@ class Record(ABC):
             del facts["format"]
             return cls.from_facts(facts)
         except (*UNSOUND, InputError) as error:
-            reason = reason_of(error, text)
-        raise InputError(f"Expected {cls.kind}; {source} is none ({reason}). Remove or repair it.")
+            raise InputError(
+                f"Expected {cls.kind}; {source} is none ({reason_of(error, text)}). Remove or "
+                f"repair it."
+            ) from None
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -198,7 +200,8 @@ def unsealed(facts: Any) -> dict[str, Any]:
     not have; refuse those that were changed, with a ``ValueError``."""
     expect_object(facts, "it")
     left = {name: value for name, value in facts.items() if name != _DIGEST}
-    if facts.get(_DIGEST) not in (None, digest := identity_of([left])):
+    digest = identity_of([left])
+    if facts.get(_DIGEST, digest) != digest:
         raise ValueError(f"its {_DIGEST} should be {digest}: it was changed since")
     return left
 

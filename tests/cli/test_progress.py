@@ -13,6 +13,7 @@ from rich.console import Console
 import drgcn.cli
 from drgcn.cli import options
 from drgcn.cli.options import ProgressLine
+from drgcn.data.readers import refuse_exhaustion
 
 # Verbs that may run for longer than somebody looks on in silence.
 LONG = {
@@ -137,6 +138,34 @@ def test_an_interruption_of_what_cannot_go_on_is_one_line(monkeypatch, capsys):
         drgcn.cli.main()
     assert ended.value.code == 130
     assert capsys.readouterr() == ("", "interrupted\n")
+
+
+def interrupted(*_, **__):
+    """Code that is stopped anywhere can fail in its own clearing up."""
+    try:
+        raise KeyboardInterrupt
+    finally:
+        raise RecursionError
+
+
+def test_an_interruption_wins_over_what_came_of_it(monkeypatch, capsys):
+    monkeypatch.setattr("drgcn.data.load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["drgcn", "train", "wine"])
+    with pytest.raises(SystemExit) as ended:
+        drgcn.cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_an_interruption_told_as_bad_input_says_how_to_go_on(capsys):
+    with (
+        pytest.raises(typer.Exit) as ended,
+        ProgressLine("training", resumes=True, console=console()),
+        refuse_exhaustion("a file"),
+    ):
+        interrupted()
+    assert ended.value.exit_code == 130
+    assert "go on" in capsys.readouterr().err
 
 
 def test_without_a_verb_the_first_steps_are_shown(monkeypatch, capsys):

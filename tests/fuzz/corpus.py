@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -16,8 +17,11 @@ import pyarrow.parquet as pq
 import torch
 
 from drgcn.data import load
+from drgcn.studies.records import RunRecord
 
 from ..data.graphs import small, write_parquet
+from .files import refined_set
+from .generators import RECORD
 
 Writer = Callable[[Path], Path]
 
@@ -177,6 +181,36 @@ REFUSED: Final[dict[str, Writer]] = {
     "pt: a key of doubled tuples": _saved_pickle(_DOUBLED_KEY + b"K\x00u."),
     "pt: colliding keys": _saved_pickle(_colliding()),
     "pt: a memo of 2**32 places": _saved_pickle(b"\x80\x02}r\xff\xff\xff\xff."),
+}
+
+
+def _refined_set(labels: Any) -> Writer:
+    """The files of ``corar`` with other labels."""
+
+    def write(folder: Path) -> Path:
+        refined_set(folder, corax_labels=labels)
+        return folder
+
+    return write
+
+
+def _record(**changes: Any) -> Writer:
+    def write(folder: Path) -> Path:
+        facts = json.loads(RECORD.sealed()) | changes
+        (folder / "record.json").write_text(json.dumps(facts))
+        return folder / "record.json"
+
+    return write
+
+
+#: What writes other files that must be refused, and their reader.
+REFUSED_ELSEWHERE: Final[dict[str, tuple[Writer, Callable[[Path], Any]]]] = {
+    "refined set: labels without columns": (
+        _refined_set(np.zeros((5, 0))),
+        lambda folder: load("corar", folder, offline=True),
+    ),
+    "record: no digest but null": (_record(seconds=7.0, sha256=None), RunRecord.read),
+    "record: an empty digest": (_record(seconds=7.0, sha256=""), RunRecord.read),
 }
 
 #: What writes a file that is read: odd, and harmless.

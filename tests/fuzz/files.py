@@ -145,23 +145,30 @@ def _check_features(found: Any) -> None:
     assert np.isfinite(values).all()
 
 
-def _write_refined_set(folder: Path, draw: random.Random) -> None:
+def refined_set(folder: Path, **changes: Any) -> None:
+    """Write the files of ``corar``, some of them with other content."""
     place = folder / "refined"
     place.mkdir()
-    parts: dict[str, Any] = {
-        "corax_adj": sparse.eye(_NODES, k=1, format="csr"),
-        "corax_labels": np.eye(7)[np.arange(_NODES) % 7],
-        "corax_features": np.ones((_NODES, 2), dtype=np.float32),
-    }
-    chosen = draw.choice(sorted(parts))
-    value = parts[chosen]
+    for name, content in {**_REFINED, **changes}.items():
+        (place / f"{name}.pkl").write_bytes(pickle.dumps(content, 4))
+
+
+_REFINED: Final[dict[str, Any]] = {
+    "corax_adj": sparse.eye(_NODES, k=1, format="csr"),
+    "corax_labels": np.eye(7)[np.arange(_NODES) % 7],
+    "corax_features": np.ones((_NODES, 2), dtype=np.float32),
+}
+
+
+def _write_refined_set(folder: Path, draw: random.Random) -> None:
+    chosen = draw.choice(sorted(_REFINED))
+    value = _REFINED[chosen]
     if sparse.issparse(value):
         odd = [value[:-1], value.T.tocoo(), value.tocsc(), value * np.nan, -value, [1], None]
-        parts[chosen] = draw.choice(odd)
+        value = draw.choice(odd)
     else:
-        parts[chosen] = odd_array(value, draw)
-    for name, content in parts.items():
-        (place / f"{name}.pkl").write_bytes(pickle.dumps(content, draw.choice([2, 4])))
+        value = odd_array(value, draw)
+    refined_set(folder, **{chosen: value})
 
 
 TARGETS: Final[dict[str, Target]] = {

@@ -377,7 +377,7 @@ def _twitch(folder: Path) -> None:
     (folder / "twitch" / "DE_edges.csv").write_text("from,to\n0,1\n1,2\n")
 
 
-_RECORD = RunRecord(
+RECORD = RunRecord(
     experiment=Experiment("cora", "full", reweight="dr"),
     data={
         "name": "cora",
@@ -395,7 +395,7 @@ _RECORD = RunRecord(
 
 
 def _write_record(folder: Path, draw: random.Random) -> None:
-    facts = json.loads(_RECORD.dumps())
+    facts = json.loads(RECORD.dumps())
     for _ in range(draw.choice([1, 1, 2])):
         facts = odd_json(facts, draw)
     (folder / "record.json").write_text(json.dumps(facts))
@@ -403,14 +403,14 @@ def _write_record(folder: Path, draw: random.Random) -> None:
 
 def _write_sealed(folder: Path, draw: random.Random) -> None:
     """A record with its digest, of which something was changed: only its layout may be."""
-    facts = odd_json(json.loads(_RECORD.sealed()), draw)
+    facts = odd_json(json.loads(RECORD.sealed()), draw)
     if "sha256" not in facts:
-        facts["sha256"] = json.loads(_RECORD.sealed())["sha256"]
+        facts["sha256"] = json.loads(RECORD.sealed())["sha256"]
     (folder / "record.json").write_text(json.dumps(facts))
 
 
 def _check_same(record: RunRecord) -> None:
-    assert record.dumps() == _RECORD.dumps()
+    assert record.dumps() == RECORD.dumps()
 
 
 _BASELINE = BaselineRecord(
@@ -475,7 +475,7 @@ def _write_fit(folder: Path, draw: random.Random) -> None:
     if draw.random() < 0.5:
         facts = odd_json(json.loads(path.read_text()), draw)
         if isinstance(facts, dict):
-            facts["sha256"] = facts.get("sha256") or "none"
+            facts.setdefault("sha256", "none")
         path.write_text(json.dumps(facts))
     else:
         _flip(folder, draw)

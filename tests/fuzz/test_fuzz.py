@@ -15,7 +15,7 @@ from drgcn.data import load
 from drgcn.data.readers import read_pickle
 from drgcn.errors import InputError
 
-from .corpus import PICKLES, READ, REFUSED
+from .corpus import PICKLES, READ, REFUSED, REFUSED_ELSEWHERE
 from .generators import small_world
 from .outcome import check_graph, outcome_of
 from .targets import TARGETS
@@ -31,6 +31,14 @@ def _small_world() -> Iterator[None]:
 def test_files_that_did_harm_are_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
     path = REFUSED[name](tmp_path)
     found = outcome_of(lambda: load(path), check_graph)
+    assert found.kind == "refused", found.words
+
+
+@pytest.mark.parametrize("name", REFUSED_ELSEWHERE)
+def test_other_files_that_did_harm_are_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    write, read = REFUSED_ELSEWHERE[name]
+    path = write(tmp_path)
+    found = outcome_of(lambda: read(path), lambda found: None)
     assert found.kind == "refused", found.words
 
 

@@ -139,6 +139,10 @@ def test_a_saved_graph_that_was_changed_within_its_ranges_is_refused(tmp_path, n
     (tmp_path / "graph.json").write_text(json.dumps(facts | {"num_cols": 5}))
     with pytest.raises(InputError, match="was changed since"):
         CSRGraph.open(tmp_path)
+    odd = {name: value for name, value in facts.items() if name != "sha256"} | {"content": None}
+    (tmp_path / "graph.json").write_text(json.dumps(odd))
+    with pytest.raises(InputError, match="an array is not what was written"):
+        CSRGraph.open(tmp_path)
     # Folders of earlier versions have no digest.
     earlier = {"num_cols": 4, "arrays": facts["arrays"]}
     (tmp_path / "graph.json").write_text(json.dumps(earlier))

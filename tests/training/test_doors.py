@@ -643,6 +643,9 @@ def test_a_saved_result_without_its_digest_has_to_be_of_the_right_form(
 ):
     folder = fit(gcn, graph, [0, 1, 2], epochs=1).save(tmp_path / "fit")
     facts = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(facts | {"sha256": None}))
+    with pytest.raises(InputError, match="it was changed since"):
+        load_fit(folder, gcn)
     del facts["sha256"]
     (folder / "result.json").write_text(json.dumps(facts))
     assert load_fit(folder, gcn).seeds == (0, 1, 2)  # as the first versions wrote it

@@ -40,7 +40,7 @@ from drgcn.cli import (
     tune,
 )
 from drgcn.cli.options import removing_empty
-from drgcn.errors import DrgcnError, DrgcnWarning, one_line
+from drgcn.errors import DrgcnError, DrgcnWarning, one_line, was_interrupted
 
 
 class _Verbs(typer.core.TyperGroup):
@@ -129,25 +129,28 @@ def main() -> None:
         _read_strictly(command)
         with removing_empty():
             sys.exit(command(standalone_mode=False) or 0)
-    except typer.Abort:
-        sys.exit(1)
-    except KeyboardInterrupt:
+    except (Exception, KeyboardInterrupt) as error:
+        _end(error)
+
+
+def _end(error: BaseException) -> None:
+    """Tell of an error in one line, and end; one that is none of input or system is raised."""
+    if was_interrupted(error):
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    except _UsageError as error:
+    if isinstance(error, typer.Abort):
+        sys.exit(1)
+    if isinstance(error, _UsageError):
         words = error.format_message().rstrip(".")
         if not words:  # a group of verbs without a verb shows its help
             error.show()
             sys.exit(error.exit_code)
         place = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
         _refuse(f"{words}.{place}")
-    except DrgcnError as error:
-        _refuse(str(error))
-    except Exception as error:  # a refusal of the system is told; anything else is raised
-        words = explain_system_error(error)
-        if words is None:
-            raise
-        _refuse(words)
+    told = str(error) if isinstance(error, DrgcnError) else explain_system_error(error)
+    if told is None:
+        raise error
+    _refuse(told)
 
 
 # What typer raises where options do not fit; its name has moved between versions.

@@ -22,7 +22,7 @@ import typer
 
 from drgcn._format import duration
 from drgcn._io import DISK_FULL
-from drgcn.errors import InputError
+from drgcn.errors import InputError, was_interrupted
 
 if TYPE_CHECKING:
     import torch
@@ -186,7 +186,7 @@ class ProgressLine:
         trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
-        if isinstance(error, KeyboardInterrupt) and self._resumes:
+        if self._resumes and error is not None and was_interrupted(error):
             print(INTERRUPTED, file=sys.stderr)
             raise typer.Exit(130) from None
 

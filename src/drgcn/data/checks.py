@@ -368,7 +368,12 @@ def from_published(labels: npt.NDArray[Any], source: str) -> Labels:
             numbers = labels.astype(np.int64)
         if (numbers == labels).all() and (numbers >= -1).all():
             return numbers
-    elif labels.ndim == 2 and np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) <= 1).all():
+    elif (
+        labels.ndim == 2
+        and labels.shape[1]
+        and np.isin(labels, (0, 1)).all()
+        and (labels.sum(axis=1) <= 1).all()
+    ):
         return np.where(labels.any(axis=1), labels.argmax(axis=1), -1).astype(np.int64)
     raise InputError(
         f"{source} must hold one class number or one one-hot row per node, but it holds an array "

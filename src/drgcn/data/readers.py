@@ -55,22 +55,24 @@ def _gib(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count < 2**60 else "far more"
 
 
+_EXHAUSTED: Final[dict[type[Exception], str]] = {
+    MemoryError: "it asks for more memory than there is",
+    RecursionError: "it is nested too deeply",
+    UnicodeError: "it has text that is not UTF-8",
+    OverflowError: "it has a number out of range",
+}
+
+
 @contextmanager
 def refuse_exhaustion(source: object) -> Iterator[None]:
     """Turn errors of memory, depth, range and text that a file causes into an ``InputError``."""
     try:
         yield
-    except MemoryError:
-        reason = "it asks for more memory than there is"
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except UnicodeError:
-        reason = "it has text that is not UTF-8"
-    except OverflowError:
-        reason = "it has a number out of range"
-    else:
-        return
-    raise InputError(f"Expected a graph; {source} is damaged or none ({reason}). Check it.")
+    except tuple(_EXHAUSTED) as error:
+        reason = next(words for kind, words in _EXHAUSTED.items() if isinstance(error, kind))
+        raise InputError(
+            f"Expected a graph; {source} is damaged or none ({reason}). Check it."
+        ) from None
 
 
 def read_arrays(path: Path, *, objects: bool = False) -> Arrays:

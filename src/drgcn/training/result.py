@@ -310,8 +310,8 @@ def load_fit(
         facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
         content = (folder / _TENSORS).read_bytes()
         # Results of earlier versions have no digest.
-        digest = facts.pop("sha256", None) if isinstance(facts, dict) else None
-        if digest is not None and digest != _digest(facts, content):
+        sealed = isinstance(facts, dict) and "sha256" in facts
+        if sealed and facts.pop("sha256") != _digest(facts, content):
             raise ValueError("that it was changed since")
         tensors = load(content)
     except (OSError, ValueError, RecursionError, SafetensorError) as error:

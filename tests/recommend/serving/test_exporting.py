@@ -314,6 +314,7 @@ def test_texts_nested_too_deep(copied, shop, tmp_path):
         deep,
         "[]",
         json.dumps(settings | {"training": 3}),
+        json.dumps(settings | {"weights_sha256": None}),
         json.dumps(settings | {"model": settings["model"] | {"hidden_channels": 1e400}}),
         json.dumps(settings | {"model": settings["model"] | {"users": None}}),
     ):

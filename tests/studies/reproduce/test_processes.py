@@ -45,6 +45,18 @@ def test_threads_are_shared_out():
     assert ProcessRunner(2, threads=3).threads_each == 3
 
 
+def test_an_interruption_told_as_bad_input_is_no_failure_of_a_job(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RecursionError
+
+    monkeypatch.setattr("drgcn.studies.reproduce.backend.run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        attempt(Job(experiment(epochs=2), None, (0,)), tmp_path)
+
+
 def test_a_failing_job_is_recorded_and_the_rest_goes_on(tmp_path):
     good = Job(experiment(epochs=2), None, (0,))
     bad = Job(experiment(epochs=2, options={"luck": 1}), None, (0, 1))

@@ -305,10 +305,32 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
     study = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2)
     study.add([one])
     assert study.trials == [one]
-    with sqlite3.connect(tmp_path / "study.db") as database:
-        database.execute("UPDATE trial_values SET value = 0.9")
-    with pytest.raises(InputError, match="trial 0 was changed since"):
-        _ = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).trials
+    for change in (
+        "UPDATE trial_values SET value = 0.9",
+        "UPDATE trial_user_attributes SET value_json = 'null' WHERE key = 'sha256'",
+    ):
+        with sqlite3.connect(tmp_path / "study.db") as database:
+            database.execute(change)
+        with pytest.raises(InputError, match="trial 0 was changed since"):
+            _ = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).trials
+
+
+@pytest.mark.parametrize("strategy", ["random", "tpe"])
+def test_an_interruption_told_as_bad_input_is_no_trial(tiny, tmp_path, monkeypatch, strategy):
+    if strategy == "tpe":
+        pytest.importorskip("optuna")
+
+    def interrupted(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise InputError("Expected something else.")
+
+    found = search(tiny, tmp_path, strategy=strategy)
+    monkeypatch.setattr("drgcn.studies.run.fit", interrupted)
+    with pytest.raises(InputError):
+        run_searches([found], 1)
+    assert not found.trials
 
 
 def test_a_folder_of_another_strategy_is_left_alone(tiny, tmp_path):

@@ -355,8 +355,8 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
         facts = unsealed(read_json(folder / SETTINGS))
         model = from_description(facts["model"])
         content = (folder / WEIGHTS).read_bytes()
-        # Runs of earlier versions have no digest.
-        if facts.get("weights_sha256") not in (None, hashlib.sha256(content).hexdigest()):
+        digest = hashlib.sha256(content).hexdigest()
+        if facts.get("weights_sha256", digest) != digest:  # earlier versions wrote none
             raise ValueError(f"{WEIGHTS} is not what was written")
         model.load_state_dict(load(content))
         training = dict(facts["training"])

@@ -33,7 +33,7 @@ from torch_geometric.data import Data
 from drgcn._io import LockedError, disk_is_full, lock, sweep
 from drgcn.data import load
 from drgcn.data.downloader import data_root as chosen_root
-from drgcn.errors import DrgcnWarning
+from drgcn.errors import DrgcnWarning, was_interrupted
 from drgcn.studies.reproduce.jobs import FAILURES, SUITES, Job, JobReport
 from drgcn.studies.run import Outcome, clear_recorded, run
 from drgcn.training import Progress
@@ -107,6 +107,8 @@ def attempt(
         except LockedError:
             raise
         except Exception as error:  # recorded with its traceback: other jobs go on
+            if was_interrupted(error):
+                raise KeyboardInterrupt from error
             words = f"{type(error).__name__}: {error}".strip().splitlines()[0]
             full = disk_is_full(error)
             report = JobReport(job, error=words, traceback=traceback.format_exc(), disk_full=full)

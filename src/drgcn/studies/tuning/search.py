@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn._io import LockedError, lock, sweep
-from drgcn.errors import DrgcnError, InputError
+from drgcn.errors import DrgcnError, InputError, was_interrupted
 from drgcn.studies.experiment import Experiment, with_settings
 from drgcn.studies.records import RunRecord
 from drgcn.studies.run import Outcome, run, run_grid
@@ -136,6 +136,8 @@ class Search:
                     checkpoint_every=self._checkpoint_every,
                 )
         except (DrgcnError, torch.OutOfMemoryError) as error:
+            if was_interrupted(error):
+                raise
             # Some settings do not go together, and some do not fit: that is an answer too.
             reason = str(error).strip().partition("\n")[0]
             outcome = Outcome(self.experiment, {}, (), (), reason=reason)

@@ -186,7 +186,8 @@ class StudyLog:
     def _frozen(self) -> list[FrozenTrial]:
         found = self._study.get_trials(deepcopy=False)
         for trial in found:  # those of earlier versions have no digest
-            if trial.user_attrs.get(_DIGEST) not in (None, _digest(trial)):
+            digest = _digest(trial)
+            if trial.user_attrs.get(_DIGEST, digest) != digest:
                 raise _damaged(self.path, ValueError(f"trial {trial.number} was changed since"))
         return found
 
