@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 import typer
 
 from drgcn import cli
@@ -120,6 +121,7 @@ def _run_command(folder: Path) -> tuple[int, str]:
     printed, told = io.StringIO(), io.StringIO()
     os.chdir(place)
     argv, sys.argv = sys.argv, ["drgcn", *words]
+    threads = torch.get_num_threads()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
             cli.main()
@@ -128,6 +130,7 @@ def _run_command(folder: Path) -> tuple[int, str]:
     finally:
         os.chdir(before)
         sys.argv = argv
+        torch.set_num_threads(threads)
     errors = [line for line in told.getvalue().splitlines() if line.startswith("error: ")]
     text = told.getvalue()[-2000:]
     if code == 2 and len(errors) == 1 and text.rstrip().endswith(errors[0][-1500:]):

@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.run_folder import ModelOptions, build_model, load_run, save_run
 from drgcn.recommend.model.sampling import ClickTree, Positives
 from drgcn.recommend.model.training import train
+from drgcn.records import load_sealed
 
 from .clicks import data, graph, new_model, planted
 
@@ -213,7 +213,7 @@ def test_a_run_is_a_folder_that_gives_the_model_back(tmp_path):
     assert torch.equal(weights(loaded), weights(model))
     expected = embed_all(model, clicks, clicks.graph)
     torch.testing.assert_close(embed_all(loaded, clicks, clicks.graph), expected)
-    history = json.loads((tmp_path / "run" / "history.json").read_text())
+    history = load_sealed(tmp_path / "run" / "history.json")["losses"]
     assert [point["step"] for point in history] == list(range(1, 13))
     assert facts["training"] == {"seed": 3}
     light = new_model(clicks, model="lightgcn", channels=4)

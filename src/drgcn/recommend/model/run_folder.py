@@ -322,7 +322,7 @@ def save_run(
         {"step": min(at + stride, losses.numel()), "loss": float(losses[at : at + stride].mean())}
         for at in range(0, losses.numel(), stride)
     ]
-    _write(folder / HISTORY, points)
+    _write(folder / HISTORY, sealed({"losses": points}))
     _write(folder / RECORD, sealed(record))
     digest = hashlib.sha256(content).hexdigest()
     _write(
