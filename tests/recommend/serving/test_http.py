@@ -672,6 +672,8 @@ def test_what_is_sent_ahead_is_left_to_the_client():
 
 
 def test_requests_that_two_readers_would_end_elsewhere_are_refused():
+    from drgcn.recommend.serving.http import MeteredApp
+
     two = b"content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
     broken = (
         b"POST / HTTP/1.1\r\nhost: here\r\n" + two,
@@ -681,11 +683,16 @@ def test_requests_that_two_readers_would_end_elsewhere_are_refused():
         b"GET / HTTP/1.1\r\nhost : here\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nhost: here\r\n" + b"x" * 20_000,
+        b"GET / HTTP/1.1\r\nhost: here\r\nx: " + b"y" * 17_000 + b"\r\n\r\n",
+        b"GET /?" + b"y" * 17_000 + b" HTTP/1.1\r\nhost: here\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\r\n\r\n",
     )
 
     async def run():
-        async with listening_to(say_here) as (address, _):
+        async with listening_to(MeteredApp(say_here, RequestMeter([]), HttpLimits())) as (
+            address,
+            _,
+        ):
             for before in (b"", GET):  # a bad one behind a good one, too
                 for request in broken:
                     reader, writer = await asyncio.open_connection(*address)

@@ -57,7 +57,7 @@ _PATIENCE = 10.0  # seconds that they wait
 _WHOLE = 1 << 53  # up to which floats tell all whole numbers apart
 _GONE = 499  # the status of who did not wait for an answer, as nginx counts it
 _LAST_BYTES = 1.0  # seconds that a half-sent request or answer has at the end
-_MOST_HEAD = 1 << 14  # bytes of the line and the headers of a request
+MOST_HEAD = 1 << 14  # bytes of the line and the headers of a request
 _TOLD = 1.0  # seconds that a connection has to be told that it is one too many
 _NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
 _RETRY = (b"retry-after", b"1")
@@ -126,7 +126,9 @@ class MeteredApp:
             await send(message)
 
         try:
-            if not self._is_allowed(scope):
+            if fault := _fault_of_head(scope):
+                await _send_refusal(noting_send, 400, fault)
+            elif not self._is_allowed(scope):
                 words = (
                     "Expected the token of this server as a bearer token; found none or another."
                 )
@@ -198,6 +200,19 @@ def _already_read(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+def _fault_of_head(scope: MutableMapping[str, Any]) -> str:
+    """Return why a request is refused by its head alone; nothing for a sound one."""
+    headers = scope.get("headers", ())
+    # A proxy in front might believe the other one.
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        return "Expected one length of the body; found Content-Length and Transfer-Encoding."
+    size = sum(len(scope.get(name) or b"") for name in ("raw_path", "query_string"))
+    size += sum(len(name) + len(value) + 4 for name, value in headers)
+    if size > MOST_HEAD:  # that came in one read; an unfinished one is not waited for
+        return f"Expected a line and headers of at most {MOST_HEAD} bytes; found {size}."
+    return ""
+
+
 def _access_line(scope: MutableMapping[str, Any], status: int, seconds: float) -> str:
     """Return who asked for what, and what came of it; without queries, bodies and headers."""
     client = scope.get("client") or ("-",)
@@ -222,18 +237,6 @@ async def _send_json(send: Send, status: int, text: str, *headers: tuple[bytes, 
 def _detail(words: str) -> str:
     """The text of a refusal; it may quote names that are no proper text."""
     return json.dumps({"detail": words.encode("utf-8", "backslashreplace").decode()})
-
-
-class _StrictParser(h11.Connection):
-    """Refuses a length that is told in two ways: a proxy in front might believe the other one."""
-
-    def next_event(self) -> Any:
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            names = {name for name, _ in event.headers}
-            if {b"content-length", b"transfer-encoding"} <= names:
-                raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
-        return event
 
 
 class _HeldFlow(FlowControl):
@@ -302,7 +305,6 @@ class LimitedConnection(H11Protocol):
 
     def __init__(self, *, limits: HttpLimits, **options: Any) -> None:
         super().__init__(**options)
-        self.conn = _StrictParser(h11.SERVER, _MOST_HEAD)
         self.limits = limits
         self.one_too_many = False
         self._clock: asyncio.TimerHandle | None = None

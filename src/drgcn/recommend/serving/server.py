@@ -358,7 +358,7 @@ def serve(
     try:
         import uvicorn
 
-        from drgcn.recommend.serving.http import LimitedConnection, build_app
+        from drgcn.recommend.serving.http import MOST_HEAD, LimitedConnection, build_app
     except ImportError as error:
         raise InputError(
             f"Expected FastAPI and uvicorn to serve; found no {error.name}. "
@@ -378,6 +378,7 @@ def serve(
         config = uvicorn.Config(
             app,
             http=cast("type[Protocol]", partial(LimitedConnection, limits=limits)),
+            h11_max_incomplete_event_size=MOST_HEAD,
             ws="none",
             lifespan="off",
             log_level="error",
