@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from typing import Final
 
 _LONGEST: Final = 1500
@@ -74,6 +76,25 @@ def was_interrupted(error: BaseException) -> bool:
         linked = (one.__cause__, one.__context__)
         chain += [other for other in linked if other is not None and other not in chain]
     return any(isinstance(one, KeyboardInterrupt) for one in chain)
+
+
+# Packages between the line of a user and ours: torch calls models, contextlib what writes files.
+_PASSED: Final = ("drgcn", "torch", "torch_geometric", "contextlib")
+
+
+def warn(words: str) -> None:
+    """Warn with a :class:`DrgcnWarning` that points at the line of the user's that led here."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _PASSED:
+        frame = frame.f_back
+    warnings.warn_explicit(
+        words,
+        DrgcnWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 def how_to_install(extra: str) -> str:

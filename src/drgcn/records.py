@@ -8,7 +8,6 @@ import json
 import math
 import platform
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -31,7 +30,7 @@ from typing import (
 
 from drgcn._io import write_once, write_whole
 from drgcn._version import __version__
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +113,7 @@ class Record(ABC):
             try:
                 found[path] = cls.read(path)
             except InputError as error:
-                warnings.warn(f"left out a damaged record. {error}", DrgcnWarning, stacklevel=3)
+                warn(f"left out a damaged record. {error}")
         return found
 
     @classmethod

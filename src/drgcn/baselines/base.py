@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 Numbers = npt.NDArray[np.float64]
 
@@ -142,11 +142,7 @@ class SeenGraph:
                 "chosen on them."
             )
         if data.get("edge_weight") is not None:
-            warnings.warn(
-                "baselines take no edge weights: those of the data are not used",
-                DrgcnWarning,
-                stacklevel=2,
-            )
+            warn("baselines take no edge weights: those of the data are not used")
         x = data.x.to_dense().float().cpu()
         return cls(
             x=x,
@@ -241,11 +237,9 @@ def logistic_regression(
         try:
             model.fit(x, y)
         except ConvergenceWarning:
-            warnings.warn(
+            warn(
                 f"a logistic regression has not come to an end in {_STEPS:,} steps; scale the "
-                f"features (normalize='standard') for one that does",
-                DrgcnWarning,
-                stacklevel=3,
+                f"features (normalize='standard') for one that does"
             )
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(x, y)

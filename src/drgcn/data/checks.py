@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from drgcn.data.assemble import RawGraph, undirected_keys
 from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import SEEDED, AnyLabels, Labels, Mask, Masks, MultiLabels, draw, labelled
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 # Words that programs write for a value they do not have.
 _UNKNOWN: Final = ("nan", "na", "n/a", "#n/a", "<na>", "null")
@@ -128,7 +127,7 @@ def checked(
         else identity_numbers(parts.identity, nodes, parts.source),
     )
     if not parts.measured:
-        warn_of_unseen_classes(raw, parts.source, stacklevel=4)
+        warn_of_unseen_classes(raw, parts.source)
     return raw
 
 
@@ -227,11 +226,7 @@ def _checked_weight(parts: Parts, pairs: npt.NDArray[np.int64]) -> npt.NDArray[n
     if (weight == 1).all():
         return None
     if parts.graph is not None:
-        warnings.warn(
-            f"{source}: edge weights are not used where there are several graphs",
-            DrgcnWarning,
-            stacklevel=4,
-        )
+        warn(f"{source}: edge weights are not used where there are several graphs")
         return None
     keys = undirected_keys(pairs, len(parts.y))
     keys[pairs[0] == pairs[1]] = -1  # loops are taken away
@@ -300,23 +295,20 @@ def _check_masks(parts: Parts, name: str) -> None:
             )
 
 
-def warn_of_unseen_classes(raw: RawGraph, source: str, stacklevel: int) -> None:
+def warn_of_unseen_classes(raw: RawGraph, source: str) -> None:
     """Warn if test nodes have a class that no training node has.
 
     Args:
         raw: A graph with its class names and its split.
         source: The file, for the message.
-        stacklevel: Calls from here up to the user's line.
     """
     unseen = np.flatnonzero(_present(raw, raw.masks.test) & ~_present(raw, raw.masks.train))
     if len(unseen):
         names = [raw.class_names[label] for label in unseen[:5]]
         listed = ", ".join(names) + (", ..." if len(unseen) > 5 else "")
-        warnings.warn(
+        warn(
             f"{source}: test nodes have classes that no training node has ({listed}), so no model "
-            "can learn them: choose another split, or merge or leave out these classes",
-            DrgcnWarning,
-            stacklevel=stacklevel,
+            "can learn them: choose another split, or merge or leave out these classes"
         )
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 from drgcn._io import file_digest, replacing
 from drgcn.data.catalog import Description, PublishedFile, describe
-from drgcn.errors import DrgcnWarning, InputError, MissingDataError
+from drgcn.errors import InputError, MissingDataError, warn
 
 Status = Literal["ok", "missing", "different", "unknown"]
 
@@ -143,11 +142,9 @@ def _require_published(description: Description, files: list[PublishedFile], roo
             f"(drgcn data download {description.name}), or load a graph of your own by its path."
         )
     if "unknown" in status.values():
-        warnings.warn(
+        warn(
             f"{description.name}: no digests of its published files are known, so those under "
-            f"{root} are checked by counts and by what is known of their graphs alone",
-            DrgcnWarning,
-            stacklevel=5,
+            f"{root} are checked by counts and by what is known of their graphs alone"
         )
 
 

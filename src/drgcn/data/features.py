@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from drgcn.data.readers import (
     read_pickle,
     require_memory,
 )
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 # Either a dense float32 array or a scipy.sparse.csr_array of float32.
 Features = Any
@@ -106,11 +105,9 @@ def _by_row_sum(x: Features) -> Features:
     # which is another operation as soon as a feature is negative or a row sums below one.
     values = x.data if sparse.issparse(x) else x
     if values.size and values.min() < 0:
-        warnings.warn(
+        warn(
             "dividing rows by their sum is ill-conditioned on features with negative values; "
-            "normalize='standard' or 'none' may be meant",
-            DrgcnWarning,
-            stacklevel=5,
+            "normalize='standard' or 'none' may be meant"
         )
     # Some versions of scipy add float32 rows in float32 whatever dtype they are asked for.
     sums = np.asarray(x.astype(np.float64).sum(axis=1)).ravel()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from drgcn.data.readers import (
     require_sound_archive,
 )
 from drgcn.data.splits import AnyLabels, Labels, Mask, Masks
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 _PARTS: Final = ("train", "val", "test")
 _TENSORS: Final = ("edge_index", "edge_weight", "edge_attr", "y", *(f"{p}_mask" for p in _PARTS))
@@ -156,7 +155,7 @@ def _warn_of_unused(arrays: Iterable[str], source: str) -> None:
             f"node; found {', '.join(listed)}. Make masks of them."
         )
     if unused:
-        warnings.warn(f"{source}: {', '.join(unused)} are not used", DrgcnWarning, stacklevel=6)
+        warn(f"{source}: {', '.join(unused)} are not used")
 
 
 def _weight(arrays: Arrays, source: str) -> npt.NDArray[Any] | None:
@@ -166,13 +165,9 @@ def _weight(arrays: Arrays, source: str) -> npt.NDArray[Any] | None:
         return weight
     single = other.ndim == 1 or other.shape[1:] == (1,)
     if weight is not None or not single:
-        warnings.warn(f"{source}: edge_attr is not used", DrgcnWarning, stacklevel=6)
+        warn(f"{source}: edge_attr is not used")
         return weight
-    warnings.warn(
-        f"{source}: edge_attr, one number an edge, is taken for edge weights",
-        DrgcnWarning,
-        stacklevel=6,
-    )
+    warn(f"{source}: edge_attr, one number an edge, is taken for edge weights")
     return other
 
 
@@ -197,11 +192,9 @@ def _gnn_benchmark_layout(arrays: Arrays, source: str) -> Parts:
     y, names = _labels(arrays, "labels" if "labels" in arrays else "node_label", nodes, source)
     if (listed.data != 1).any():
         # As everywhere in this layout: its first reader made all entries one.
-        warnings.warn(
+        warn(
             f"{source}: entries of the adjacency that are not 1 are taken for 1; weights would be "
-            "given as edge_index and edge_weight",
-            DrgcnWarning,
-            stacklevel=5,
+            "given as edge_index and edge_weight"
         )
     return Parts(source, x, np.stack([listed.row, listed.col]).astype(np.int64), y, names)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -18,7 +17,7 @@ from drgcn.data.downloader import Request
 from drgcn.data.features import Features, read_matrix
 from drgcn.data.readers import read_pickle, require_memory
 from drgcn.data.splits import Labels, Masks, from_indices
-from drgcn.errors import DrgcnWarning, InputError, MissingDataError
+from drgcn.errors import InputError, MissingDataError, warn
 
 CLASS_NAMES: Final = {
     "cora": (
@@ -199,11 +198,7 @@ def _features(folder: Path, name: str, stem: str, given: Path | None) -> tuple[F
     rebuilt = [folder / f"{name}_features{suffix}" for suffix in (".npy", ".npz")]
     for path in published + rebuilt:
         if path.is_file() and path in published:
-            warnings.warn(
-                f"{name}: no digest of {path.name} is known; it is taken for the published file",
-                DrgcnWarning,
-                stacklevel=6,
-            )
+            warn(f"{name}: no digest of {path.name} is known; it is taken for the published file")
             return read_matrix(path), "published"
         if path.is_file():
             return read_matrix(path), "rebuilt"

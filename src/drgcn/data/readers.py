@@ -15,7 +15,6 @@ import operator
 import os
 import pickle
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 # Arrays by name; where object arrays are read, sparse matrices too.
 Arrays = Mapping[str, Any]
@@ -98,7 +97,7 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
                     arrays[key] = _read_member(archive, key, objects)
                 except InputError as refusal:
                     words = f"{path}: {key!r} is left out: {refusal}"
-                    warnings.warn(words, DrgcnWarning, stacklevel=5)
+                    warn(words)
             return arrays
     except InputError:
         raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from drgcn._io import file_digest
 from drgcn.data.checks import Columns, Parts, from_texts, masks_from_words, with_values
 from drgcn.data.readers import require_memory
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.records import expect_types, load_sealed
 
 _NOT_FEATURES: Final = ("id", "label", "split")
@@ -126,17 +125,13 @@ def _refuse_misspelt(nodes: _Table, columns: Columns) -> None:
                 f"if it holds measured values to predict, else name it otherwise."
             )
         if meant in _LABELS[1:]:
-            warnings.warn(
-                f"{nodes.path}: the column {name!r} is taken for a feature, 'label' for the class",
-                DrgcnWarning,
-                stacklevel=5,
+            warn(
+                f"{nodes.path}: the column {name!r} is taken for a feature, 'label' for the class"
             )
         if name.startswith("Unnamed:"):
-            warnings.warn(
+            warn(
                 f"{nodes.path}: the column {name!r}, which looks like row numbers, is taken for "
-                "a feature",
-                DrgcnWarning,
-                stacklevel=5,
+                "a feature"
             )
 
 
@@ -181,13 +176,9 @@ def _pairs(edges: _Table, ids: Any) -> npt.NDArray[np.int64]:
     unused = [name for name in edges.names if name not in ("source", "target", "weight")]
     if unused:
         hint = "" if "weight" in edges.names else "; weights of edges would be named 'weight'"
-        warnings.warn(
-            f"{edges.path}: the columns {', '.join(unused)} are not used{hint}",
-            DrgcnWarning,
-            stacklevel=5,
-        )
+        warn(f"{edges.path}: the columns {', '.join(unused)} are not used{hint}")
     if not edges.rows:
-        warnings.warn(f"{edges.path} lists no edges", DrgcnWarning, stacklevel=5)
+        warn(f"{edges.path} lists no edges")
     ends = []
     for column in ("source", "target"):
         names = edges.text(column)

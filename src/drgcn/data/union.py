@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +16,7 @@ from drgcn.data.assemble import UNUSED, RawGraph, as_array, as_features, assembl
 from drgcn.data.checks import checked_pairs, from_matrix, from_numbers, warn_of_unseen_classes
 from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.splits import AnyLabels, Masks, labelled
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -65,9 +64,7 @@ def unite(
     }
     unused = [key for key in UNUSED if any(key in graph for graph in graphs.values())]
     if unused:
-        warnings.warn(
-            f"{' and '.join(unused)} of the graphs are not used", DrgcnWarning, stacklevel=2
-        )
+        warn(f"{' and '.join(unused)} of the graphs are not used")
     stored = {source: _checked(graph, source) for source, graph in graphs.items()}
     pieces, class_names = _pieces(stored)
     rest = iter(pieces)
@@ -80,7 +77,7 @@ def unite(
     for part, mask in raw.masks._asdict().items():
         if not mask.any():
             raise InputError(f"the {part} graphs have no labelled node: label some, or add graphs")
-    warn_of_unseen_classes(raw, name, stacklevel=3)
+    warn_of_unseen_classes(raw, name)
     return assemble(raw, name=name, normalize=normalize, as_sparse=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -14,7 +13,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
-from drgcn.errors import DrgcnWarning
+from drgcn.errors import warn
 from drgcn.nn.base import (
     Features,
     FullBatchModel,
@@ -238,10 +237,8 @@ def _largest_eigenvalue(adj: SparseMatrix) -> float:
         laplacian = identity(nodes, format="csr") - normalized
         return float(eigsh(laplacian, k=1, v0=start, return_eigenvectors=False)[0])
     except ArpackNoConvergence:
-        warnings.warn(
+        warn(
             f"The largest eigenvalue of the Laplacian of {nodes} nodes was not found; the bound "
-            f"{_BOUND} stands in for it.",
-            DrgcnWarning,
-            stacklevel=3,
+            f"{_BOUND} stands in for it."
         )
         return _BOUND

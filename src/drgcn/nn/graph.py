@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.nn.sparse import SparseMatrix, SparsePattern, spmm
 
 Normalization = Literal["symmetric", "row"]
@@ -68,11 +67,7 @@ def normalized_adjacency(
 def warn_of_edge_weights(model: str, edge_weight: Tensor | None) -> None:
     """Warn that a model does not use the weights of edges, if there are any."""
     if edge_weight is not None:
-        warnings.warn(
-            f"{model} takes no edge weights: those of the data are not used",
-            DrgcnWarning,
-            stacklevel=4,
-        )
+        warn(f"{model} takes no edge weights: those of the data are not used")
 
 
 def neighborhoods(edge_index: Tensor, num_nodes: int) -> SparsePattern:

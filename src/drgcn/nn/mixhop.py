@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
-from drgcn.errors import DrgcnWarning
+from drgcn.errors import warn
 from drgcn.nn.base import (
     Features,
     FullBatchModel,
@@ -125,11 +124,9 @@ class MixHop(FullBatchModel):
     def prepare(self, data: Data) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the arguments of ``forward``; warn if all binarised features are the same."""
         if self.binarize and bool((data.x.to_dense() != 0).all()):
-            warnings.warn(
+            warn(
                 "MixHop makes every non-zero feature a one, and here that leaves nothing but "
-                "ones: use binarize=False to keep their values.",
-                DrgcnWarning,
-                stacklevel=2,
+                "ones: use binarize=False to keep their values."
             )
         return super().prepare(data)
 

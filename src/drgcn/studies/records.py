@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from drgcn.errors import DrgcnWarning
+from drgcn.errors import warn
 from drgcn.records import (
     AnyFloat,
     SeedRecord,
@@ -185,10 +184,8 @@ def load_records(folder: Path) -> list[RunRecord]:
     found = list(RunRecord.read_folder(folder).values())
     shares = [record for record in found if record.data.get("metric") not in _ERRORS]
     if len(shares) < len(found):
-        warnings.warn(
+        warn(
             f"{folder}: {len(found) - len(shares):,} records are left out, whose metric is "
-            f"{', '.join(_ERRORS)}: tables of records are in percent",
-            DrgcnWarning,
-            stacklevel=2,
+            f"{', '.join(_ERRORS)}: tables of records are in percent"
         )
     return shares

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
 from drgcn._io import remove_orphans, write_whole
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.records import UNSOUND
 from drgcn.streams import stream_key
 from drgcn.training.inputs import name_of
@@ -98,11 +97,7 @@ def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor
     except FileNotFoundError:
         return None  # another process has ended the same work in this moment
     except (SafetensorError, ValueError) as error:
-        warnings.warn(
-            f"The checkpoint {path} is damaged or of an older layout ({error}): starting anew.",
-            DrgcnWarning,
-            stacklevel=2,
-        )
+        warn(f"The checkpoint {path} is damaged or of an older layout ({error}): starting anew.")
         return None
     if facts["run"] != fingerprint:
         raise InputError(

@@ -6,7 +6,6 @@ import copy
 import math
 import operator
 import os
-import warnings
 from collections.abc import Iterable
 from itertools import combinations
 from numbers import Real
@@ -17,7 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn._format import plural
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 
 PARTS: Final = ("train", "val", "test")
 # Seeds below this have keys of their own, see :func:`drgcn.streams.stream_key`.
@@ -83,11 +82,9 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
     for first, second in combinations(PARTS, 2):
         shared = int((columns[first] & columns[second]).sum())
         if shared:
-            warnings.warn(
+            warn(
                 f"{plural(shared, 'node')} in both data.{first}_mask and data.{second}_mask: "
-                f"results on them say little about unseen nodes.",
-                DrgcnWarning,
-                stacklevel=3,
+                f"results on them say little about unseen nodes."
             )
     return data
 
@@ -156,12 +153,10 @@ def _check_edges(data: Data) -> None:
     back = target[between] * nodes + source[between]
     # A few are enough for nearly every graph; large ones would take long to sort.
     if len(keys) and not _share_any(keys, back[:_FEW]) and not _share_any(keys, back):
-        warnings.warn(
+        warn(
             "every edge of data.edge_index goes one way alone, so a node hears only of those that "
             "point to it: if the graph is undirected, list each edge in both directions "
-            "(torch_geometric.utils.to_undirected), as drgcn.data.load does",
-            DrgcnWarning,
-            stacklevel=4,
+            "(torch_geometric.utils.to_undirected), as drgcn.data.load does"
         )
 
 
@@ -249,12 +244,10 @@ def warn_of_one_hot(labels: Tensor, kind: Kind | None) -> None:
         return
     zeros_and_ones = bool(((labels == 0) | (labels == 1)).all())
     if zeros_and_ones and bool((labels.sum(1) == 1).all()):
-        warnings.warn(
+        warn(
             f"data.y [{', '.join(map(str, labels.shape))}] has a single one in every row, and is "
             f"trained as several labels (loss bce, metric micro-F1). For classes, use "
-            f"data.y.argmax(1); to keep it so, say loss='bce'.",
-            DrgcnWarning,
-            stacklevel=4,
+            f"data.y.argmax(1); to keep it so, say loss='bce'."
         )
 
 

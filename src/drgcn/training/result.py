@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -23,7 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from drgcn._io import whole_folder
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
 from drgcn.training.calling import (
@@ -402,11 +401,9 @@ def _warn_if_other(model: torch.nn.Module, saved: str, folder: Path) -> None:
     lines = [re.sub(r" at 0x[0-9a-f]+", "", text).splitlines() for text in (saved, repr(model))]
     for was, found in zip_longest(*lines, fillvalue="nothing"):
         if was != found:
-            warnings.warn(
+            warn(
                 f"Expected make_model to build the model of {folder}, of which a line was "
                 f"{was.strip()!r}; found {found.strip()!r}. The weights fit, but what the models "
-                f"predict may not be what was saved.",
-                DrgcnWarning,
-                stacklevel=3,
+                f"predict may not be what was saved."
             )
             return

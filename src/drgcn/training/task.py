@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.gates import training_view
 from drgcn.streams import random_uniform, step_key
 from drgcn.training.calling import Prepare
@@ -393,11 +392,9 @@ def _warn_of_seen_pairs(parts: Sequence[Data]) -> None:
         asked, seen = (e[0] * part.num_nodes + e[1] for e in (pairs, part.edge_index))
         shared = int(torch.isin(asked, seen).sum())
         if shared:
-            warnings.warn(
+            warn(
                 f"{shared:,} edges to predict in the {name} part are in its edge_index, which the "
-                f"model sees: results on them say little about unseen edges.",
-                DrgcnWarning,
-                stacklevel=2,
+                f"model sees: results on them say little about unseen edges."
             )
 
 

@@ -34,7 +34,7 @@ from drgcn.data.features import Features, numeric_matrix
 from drgcn.data.loader import load
 from drgcn.data.splits import AnyLabels, Masks
 from drgcn.data.tables import ACCOUNT
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import DrgcnWarning, InputError, warn
 from drgcn.records import sealed
 from drgcn.reporting.tables import Table
 
@@ -325,7 +325,7 @@ def refine_until_stable(
             "allow other evidence."
         )
     if data.get("edge_weight") is not None:
-        warnings.warn("edge weights are not kept in a refined set", DrgcnWarning, stacklevel=2)
+        warn("edge weights are not kept in a refined set")
     drop = dict(drop) if isinstance(drop, Mapping) else list(drop)
     groups: list[list[int]] = []
     reasons: list[str] = []

@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from drgcn._io import whole_folder
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.distributed.launch import RESTART_SETTING
 from drgcn.recommend.model.exchange import Exchange
@@ -189,11 +188,9 @@ def _expect_restart_setting() -> None:
     missing = [name for name, value in RESTART_SETTING.items() if os.environ.get(name) != value]
     may_restart = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
     if missing and may_restart and os.environ["RANK"] == "0":
-        warnings.warn(
+        warn(
             f"Ranks that torchrun starts again may not find each other: set {missing[0]}=1 "
-            "before you start it, see docs/recommend_inside.md.",
-            DrgcnWarning,
-            stacklevel=3,
+            "before you start it, see docs/recommend_inside.md."
         )
 
 

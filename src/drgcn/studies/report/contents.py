@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 
 from drgcn._format import duration, plural
 from drgcn._io import write_whole
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.records import BaselineRecord
 from drgcn.reporting.charts import count_bars
 from drgcn.reporting.page import write_html
@@ -413,7 +412,7 @@ def readable_suites(folder: Path | None) -> list[SuiteRecord]:
         try:
             found.append(SuiteRecord.read(path))
         except InputError as error:
-            warnings.warn(f"left out a damaged suite. {error}", DrgcnWarning, stacklevel=3)
+            warn(f"left out a damaged suite. {error}")
     return found
 
 

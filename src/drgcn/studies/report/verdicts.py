@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.reporting.charts import IntervalRow, Mark, interval_pictures, interval_rows
 from drgcn.reporting.tables import Table
@@ -65,7 +64,7 @@ class FailedJobs:
                 failure = Failure.read(path)
                 experiment = Experiment(**failure.experiment)
             except (InputError, TypeError) as error:
-                warnings.warn(f"left out a damaged failure. {error}", DrgcnWarning, stacklevel=2)
+                warn(f"left out a damaged failure. {error}")
                 continue
             self._errors[experiment.identity(""), failure.normalize] = failure.error
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from drgcn._format import plural
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import InputError, warn
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.page import paper_table_of, paper_tables
 from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
@@ -129,11 +128,9 @@ def recorded_table(records: Sequence[RunRecord]) -> PaperTable:
     """
     usual = [record for record in records if not record.data.get("options")]
     if len(usual) < len(records):
-        warnings.warn(
+        warn(
             f"{plural(len(records) - len(usual), 'record')} of data with options of its own: not "
-            f"trained again",
-            DrgcnWarning,
-            stacklevel=2,
+            f"trained again"
         )
     cells: dict[str, TableCell] = {}
     for record, _ in merge(usual):

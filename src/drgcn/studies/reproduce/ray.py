@@ -8,7 +8,6 @@ import platform
 import secrets
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from drgcn._processes import available_cores
 from drgcn.data.catalog import describe
 from drgcn.data.downloader import data_root as chosen_root
 from drgcn.data.downloader import files_of
-from drgcn.errors import DrgcnError, DrgcnWarning, InputError
+from drgcn.errors import DrgcnError, InputError, warn
 from drgcn.ray_cluster import RayShare, connect
 from drgcn.records import free_path, source_hash
 from drgcn.studies.records import RunRecord, load_records
@@ -332,7 +331,7 @@ class RayRunner:
                 without_node = self.share.room(ray.nodes()) == 0
                 if without_node and not before:
                     words = f"no node is left for {len(pending)} jobs: they wait for one to join"
-                    warnings.warn(words, DrgcnWarning, stacklevel=2)
+                    warn(words)
 
 
 def _stored_result(ref: Any, job: Job, out: Path) -> JobReport:
