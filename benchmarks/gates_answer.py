@@ -43,6 +43,8 @@ from gates_few_labels import (
 from drgcn.errors import InputError
 from drgcn.reporting.tables import Table
 from drgcn.stats import Correlation, Decision, Interval, correlate, decide, mean_interval, p_words
+from drgcn.studies.experiment import recipe
+from drgcn.studies.records import RunRecord, SeedResult, load_records
 
 Array = npt.NDArray[np.float64]
 Gains = dict[str, list[float]]
@@ -190,6 +192,9 @@ class NotWhole(InputError):  # noqa: N818 - a state of the records, not a fault
 
 def load_part(part: str, out: Path, sets: Sequence[str], settings: Mapping[str, Any]) -> Part:
     """Read a part; refuse one that is not whole, which nobody should look at."""
+    if part == "ppi":
+        records = {name: _of_runs(out.parent, name, settings["seeds"]) for name in sets}
+        return Part(part, records, settings["splits"], settings["seeds"])
     records = {}
     for name in sets:
         record = read_record(file_of(out, part, name), part, name, settings)
@@ -202,6 +207,47 @@ def load_part(part: str, out: Path, sets: Sequence[str], settings: Mapping[str, 
             )
         records[name] = record
     return Part(part, records, settings["splits"], settings["seeds"])
+
+
+def _of_runs(folder: Path, name: str, seeds: int) -> dict[str, Any]:
+    """Return the part on PPI as a record of the study: all its rows, of one build."""
+    builds: dict[tuple[str, ...], dict[tuple[str, str], list[RunRecord]]] = {}
+    planned = [(one.case, one.arm) for one in passes_of("ppi", name)]
+    for record in load_records(folder):
+        ran = record.experiment
+        key = (ran.split, ran.reweight or "plain")
+        if key in planned and ran == recipe(name, ran.split, "gat", reweight=ran.reweight):
+            builds.setdefault(record.build, {}).setdefault(key, []).append(record)
+    for rows in builds.values():
+        scores = {key: _by_seed(found) for key, found in rows.items()}
+        if all(scores.get(key, {}).keys() >= set(range(seeds)) for key in planned):
+            break
+    else:
+        raise NotWhole(
+            f"Expected all rows of GAT on {name}, {seeds} seeds each, of one build in {folder}. "
+            f"Train them to the end first: drgcn reproduce {name} --only model=gat."
+        )
+    used = [record for found in rows.values() for record in found]
+    results = [
+        {
+            "case": case,
+            "arm": arm,
+            "labels": 0,
+            "choices": {},
+            "val": [100 * scores[case, arm][seed].val_accuracy for seed in range(seeds)],
+            "test": [100 * scores[case, arm][seed].test_accuracy for seed in range(seeds)],
+        }
+        for case, arm in planned
+    ]
+    return {
+        "environments": [record.environment for record in used],
+        "seconds": sum(record.seconds for record in used),
+        "results": results,
+    }
+
+
+def _by_seed(records: Sequence[RunRecord]) -> dict[int, SeedResult]:
+    return {seed: result for record in records for seed, result in record.seeds.items()}
 
 
 def unit_gains(gains: Gains) -> dict[str, float]:

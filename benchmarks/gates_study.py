@@ -2,7 +2,8 @@
 
 A pass trains all choices, splits and seeds of one gate on one set as lanes (on CUDA); each part of
 a set is one file in --out, written anew after every pass. What is in it is not trained again, and
-a file of other settings is refused.
+a file of other settings is refused. The part on PPI is not trained here: its networks are those of
+`drgcn reproduce ppi-rebuilt`, whose records lie in the folder above --out.
 
     python benchmarks/gates_study.py --time --device cuda    # a trial: how long all would take
     python benchmarks/gates_study.py --device cuda           # all parts, in the order of the plan
@@ -31,10 +32,10 @@ from gates_few_labels import (
     EPOCHS,
     FIRST_SPLIT,
     PARTS,
-    PPI_EPOCHS,
     RECIPES,
     SIXTY,
     STANDARDISED,
+    TRAINED,
     UNIT_OF,
     Cell,
     Pass,
@@ -94,8 +95,6 @@ def open_set(name: str, root: Path, scaling: str | None = None, split: str | Non
 
 def open_case(part: str, name: str, case: str, root: Path) -> Data:
     """Load a set as a case of a part wants it."""
-    if part == "ppi":
-        return load(name, root, split=case, offline=True)
     if part == "dr-from-one":
         raw = case.endswith("raw")
         split = "random" if raw else case.split()[1]
@@ -142,7 +141,7 @@ def train(
 ) -> FitResult:
     """Train all networks of a pass; they come back by cell, choice, split and seed."""
     if part in RECIPES:
-        return _train_recipe(part, one, data, options)
+        return _train_recipe(one, data, options)
     grid = []
     for place, (cell, _) in enumerate(cells):
         columns = range(place * options.splits, (place + 1) * options.splits)
@@ -162,8 +161,8 @@ def train(
     )
 
 
-def _train_recipe(part: str, one: Pass, data: Data, options: Options) -> FitResult:
-    usual = recipe_of(part, data.dataset.name, one)
+def _train_recipe(one: Pass, data: Data, options: Options) -> FitResult:
+    usual = recipe_of(data.dataset.name, one)
     cuts = usual.lr_cut_every
     return fit(
         partial(build, usual, data),
@@ -176,17 +175,13 @@ def _train_recipe(part: str, one: Pass, data: Data, options: Options) -> FitResu
         lr=usual.lr,
         weight_decay=usual.weight_decay,
         schedule=None if cuts is None else StepwiseDecay(cuts),
-        graphs_per_step=usual.graphs_per_step,
         device=options.device,
     )
 
 
-def recipe_of(part: str, name: str, one: Pass) -> Experiment:
-    """Return the published experiment of a pass; on PPI of fewer epochs, the same for all."""
+def recipe_of(name: str, one: Pass) -> Experiment:
+    """Return the published experiment of a pass."""
     gate = None if one.arm == "plain" else one.arm
-    if part == "ppi":
-        usual = recipe(name, one.case, "gat", reweight=gate)
-        return replace(usual, epochs=PPI_EPOCHS, rule="best-validation")
     model, split = one.case.split()
     return recipe(name, "random" if split == "raw" else split, model, reweight=gate)
 
@@ -357,7 +352,7 @@ def epochs_of(options: Options, name: str, one: Pass) -> int:
     if options.epochs is not None:
         return options.epochs
     if options.part in RECIPES:
-        return recipe_of(options.part, name, one).epochs
+        return recipe_of(name, one).epochs
     return EPOCHS
 
 
@@ -397,7 +392,7 @@ def trial(options: Options) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--part", nargs="*", choices=TRAINED, default=list(TRAINED))
     parser.add_argument("--report", choices=PARTS, metavar="PART", help="Print a part's tables.")
     parser.add_argument("--count", action="store_true", help="Print the size of the work.")
     parser.add_argument("--time", action="store_true", help="Print how long it would take.")

@@ -46,6 +46,7 @@ from gates_few_labels import (  # noqa: E402
     PARTS,
     PRIMARY,
     ROWS,
+    TRAINED,
     UNITS,
     UNSEEN,
     planned_settings,
@@ -97,7 +98,10 @@ def page(parts: dict[str, Part]) -> str:
 
 
 def _not_run(part: str) -> str:
-    return f"Not run yet: `python benchmarks/gates_study.py --part {part} --device cuda`."
+    command = f"python benchmarks/gates_study.py --part {part}"
+    if part not in TRAINED:
+        command = f"drgcn reproduce {' '.join(sets_of(part))}"
+    return f"Not run yet: `{command} --device cuda`."
 
 
 def few_labels(part: Part) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
 import make_gates
 import pytest
 from gates_answer import (
+    NotWhole,
     Part,
     answer,
     chosen_exponents,
@@ -35,6 +37,8 @@ from gates_few_labels import (
 from drgcn.errors import InputError
 from drgcn.stats import holm, paired_test
 from drgcn.studies.advice import evidence
+from drgcn.studies.experiment import recipe
+from drgcn.studies.records import RunRecord, SeedResult
 
 SPLITS, SEEDS = 6, 1
 
@@ -199,12 +203,12 @@ def written(tmp_path):
 
 
 def test_records_of_other_settings_networks_or_a_part_that_is_not_whole_are_refused(written):
-    planned = planned_settings("ppi")
-    out = written("ppi", lambda *_: (50.0, 60.0))
-    assert "sure" in report("ppi", out, sets_of("ppi"), planned)
-    path = file_of(out, "ppi", "ppi-rebuilt")
+    planned = planned_settings("dr-from-one")
+    out = written("dr-from-one", lambda *_: (50.0, 60.0))
+    assert "sure" in report("dr-from-one", out, sets_of("dr-from-one"), planned)
+    path = file_of(out, "dr-from-one", "wine")
     with pytest.raises(InputError, match="another --out"):
-        read_record(path, "ppi", "ppi-rebuilt", planned | {"epochs": 3})
+        read_record(path, "dr-from-one", "wine", planned | {"epochs": 3})
     whole = json.loads(path.read_text())
     for change, words in (
         (lambda facts: facts["results"].pop(), "nothing is looked at"),
@@ -215,7 +219,45 @@ def test_records_of_other_settings_networks_or_a_part_that_is_not_whole_are_refu
         change(facts)
         path.write_text(json.dumps(facts))
         with pytest.raises(InputError, match=words):
-            load_part("ppi", out, sets_of("ppi"), planned)
+            load_part("dr-from-one", out, sets_of("dr-from-one"), planned)
+
+
+def ppi_record(split, arm, seeds, source="a", **changes):
+    """A run record of GAT's recipe, with accuracies made up by gate and seed."""
+    gate = None if arm == "plain" else arm
+    ran = replace(recipe("ppi-rebuilt", split, "gat", reweight=gate), **changes)
+    scores = {seed: 0.9 + 0.01 * (arm == "dr") + 0.0001 * seed for seed in seeds}
+    results = {s: SeedResult(score, score, 1, 50, [], [0.9], [0.1]) for s, score in scores.items()}
+    where = {"source": source, "torch": "0", "torch_geometric": "0", "device": "none"}
+    data = {"name": "ppi-rebuilt", "split": split, "content_hash": split}
+    return RunRecord(ran, data, where, "2026-01-01T00:00:00+00:00", 2.0, [50], results)
+
+
+def test_the_part_on_ppi_is_read_from_run_records_of_one_build(tmp_path, monkeypatch):
+    planned, rows = planned_settings("ppi"), [(p.case, p.arm) for p in passes_of("ppi", "")]
+    kept = [ppi_record(*row, range(20)) for row in rows]
+    monkeypatch.setattr("gates_answer.load_records", lambda folder: kept)
+    part = load_part("ppi", tmp_path / "gates", sets_of("ppi"), planned)
+    found = recipe_family(part)
+    assert {key for key, one in found.items() if one.sign == "up"} == {
+        (split, "ppi-rebuilt", "dr") for split in ("published", "disjoint")
+    }
+    assert part.tests("ppi-rebuilt", "disjoint", 0, "plain")[:2] == pytest.approx([90, 90.01])
+    assert make_gates.size({"ppi": part}) == "- ppi: 200 networks, 20 s (none, torch 0)"
+    whole = kept.pop()
+    for other in (
+        ppi_record(*rows[-1], range(20), "b"),
+        ppi_record(*rows[-1], range(19)),
+        ppi_record(*rows[-1], range(20), precision="float32"),
+    ):
+        kept.append(other)
+        with pytest.raises(NotWhole, match="drgcn reproduce ppi-rebuilt"):
+            load_part("ppi", tmp_path / "gates", sets_of("ppi"), planned)
+        kept.pop()
+    kept.append(whole)
+    assert load_part("ppi", tmp_path / "gates", sets_of("ppi"), planned).entries.keys() == {
+        ("ppi-rebuilt", *row, 0) for row in rows
+    }
 
 
 def test_the_page_is_that_of_the_records():

@@ -124,24 +124,25 @@ def test_a_test_curve_adds_what_other_rules_would_report_and_changes_nothing(
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
 def test_products_have_the_precision_of_the_experiment_while_it_trains(
     tiny, tmp_path, monkeypatch, precision, before
 ):
     seen, products = [], torch.backends.cuda.matmul
 
     def watched(*args, **options):
-        seen.append(products.allow_tf32)
+        seen.append(products.fp32_precision)
         return fit(*args, **options)
 
     monkeypatch.setattr(runner, "fit", watched)
-    usual, products.allow_tf32 = products.allow_tf32, before
+    # As a user sets it: reading the older ``allow_tf32`` raises from then on.
+    usual, products.fp32_precision = products.fp32_precision, before
     try:
         run(experiment(precision=precision), tiny, [0], tmp_path)
-        assert products.allow_tf32 is before
+        assert products.fp32_precision == before
     finally:
-        products.allow_tf32 = usual
-    assert seen == [precision == "tf32"]
+        products.fp32_precision = usual
+    assert seen == ["tf32" if precision == "tf32" else "ieee"]
     (record,) = load_records(tmp_path)
     assert record.experiment.precision == precision
     assert ("precision" in record.dumps()) == (precision == "tf32")

@@ -296,7 +296,7 @@ _TISSUES: Final[dict[str, Any]] = {
 }
 # NOTE[DIFF] Where labels are rebuilt no number compares with a printed one, so every model has one
 # budget: steps of one graph as in PyG's example, fifty epochs, and the faster products. GAT's own
-# patience would have an hour go into each row of twenty networks.
+# patience would take many times as long.
 _REBUILT: Final[dict[str, Any]] = {
     "epochs": 50,
     "graphs_per_step": 1,

@@ -377,13 +377,14 @@ def _fit(
 @contextlib.contextmanager
 def _products_in(precision: Precision) -> Iterator[None]:
     """Multiply dense matrices on CUDA in a precision, and afterwards as before."""
+    # Not ``allow_tf32``, which raises where a user has set the newer switch.
     products = torch.backends.cuda.matmul
-    before = products.allow_tf32
-    products.allow_tf32 = precision == "tf32"
+    before = products.fp32_precision
+    products.fp32_precision = "tf32" if precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        products.allow_tf32 = before
+        products.fp32_precision = before
 
 
 def _tested(
