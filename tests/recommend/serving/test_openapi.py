@@ -73,6 +73,14 @@ def known(value, name="users"):
     return f"u{number % 60:02}" if name in ("user", "users") else 10 * (number % 400) + 7
 
 
+def has_odd_header(case):
+    """True where it is the token that is wrong, which must not be made good."""
+    parts = {} if case.meta is None else case.meta.components
+    return any(
+        (place.value, part.mode.value) == ("header", "negative") for place, part in parts.items()
+    )
+
+
 def check(page, path, examples, mode):
     """The statuses of requests, each of which is compared with the page."""
     schema, headers = page
@@ -82,7 +90,7 @@ def check(page, path, examples, mode):
     left_out = [checks.get_one("positive_data_acceptance"), checks.get_one("ignored_auth")]
 
     def compare(case):
-        answer = case.call(headers=headers)
+        answer = case.call(headers={} if has_odd_header(case) else headers)
         statuses[answer.status_code] += 1
         case.validate_response(answer, excluded_checks=left_out)
         if mode == "positive" and answer.status_code == 422:
