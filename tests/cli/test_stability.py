@@ -1,4 +1,5 @@
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -95,3 +96,17 @@ def test_features_that_do_not_vary_end_in_exit_code_2(call, own_data):  # noqa: 
     code, _, error = call("stability", str(own_data))
     assert code == 2
     assert "constant" in error
+
+
+@pytest.mark.parametrize(("scaling", "warned"), [("none", True), ("standard", False)])
+def test_training_warns_of_wild_scales_in_the_same_words(call, scaling, warned):  # noqa: F811
+    options = ("--normalize", scaling)
+    _, told, _ = call("stability", "wine", *options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        code, _, error = call("train", "wine", "--seeds", "1", "--epochs", "1", *options)
+    words = error + " ".join(str(one.message) for one in caught)
+    assert code == 0
+    assert ("wildly different scales" in words) is warned
+    (line,) = [w for w in told.splitlines() if "wildly" in w] or [""]
+    assert line.removeprefix("warning: ") in words

@@ -197,10 +197,10 @@ MISTAKES: dict[str, tuple[str | bytes, str | bytes, str]] = {
     "edge to nowhere": (
         NODES,
         "source,target\na,b\na,z\n",
-        r"row 2 has the target 'z', but no node",
+        r"line 3 has the target 'z', but no node",
     ),
-    "duplicate id": (_row(2, "a,0,0,dog,val"), EDGES, r"'a' is in row 1 and again in row 2"),
-    "empty id": (_row(2, ",0,0,dog,val"), EDGES, "row 2 has no id"),
+    "duplicate id": (_row(2, "a,0,0,dog,val"), EDGES, r"'a' is in line 2 and again in line 3"),
+    "empty id": (_row(2, ",0,0,dog,val"), EDGES, "line 3 has no id"),
     "no id column": (
         NODES.replace("id,", "name,", 1),
         EDGES,
@@ -211,18 +211,22 @@ MISTAKES: dict[str, tuple[str | bytes, str | bytes, str]] = {
         "from,target\na,b\n",
         "needs a column 'source', but .* from, targ",
     ),
-    "NaN": (_row(1, "a,nan,2,cat,train"), EDGES, "row 1 has nan in the column 'height'"),
+    "NaN": (_row(1, "a,nan,2,cat,train"), EDGES, "line 2 has nan in the column 'height'"),
     "empty cell": (
         _row(2, "b,,1,dog,val"),
         EDGES,
-        "row 2 has an empty cell in the column 'height'",
+        "line 3 has an empty cell in the column 'height'",
     ),
     "text in a number": (
         _row(2, "b,tall,1,dog,val"),
         EDGES,
-        "row 2 has 'tall' in the column 'hei",
+        "line 3 has 'tall' in the column 'hei",
     ),
-    "too large": (_row(2, "b,1e300,1,dog,val"), EDGES, "row 2 has 1e.300 .* not a finite float32"),
+    "too large": (
+        _row(2, "b,1e300,1,dog,val"),
+        EDGES,
+        "line 3 has 1e.300 .* finite float32",
+    ),
     "unlabelled training node": (
         _row(1, "a,1,2,,train"),
         EDGES,
@@ -232,7 +236,7 @@ MISTAKES: dict[str, tuple[str | bytes, str | bytes, str]] = {
     "empty split": (_row(2, "b,0,1,dog,test"), EDGES, "the val part of the split is empty"),
     "one class": (NODES.replace("dog", "cat"), EDGES, "but there is only 'cat'"),
     "semicolons": (NODES.replace(",", ";"), EDGES, "nodes.csv has semicolons between"),
-    "cut row": (NODES + "e,1", EDGES, "row 5 has 2 cells, but the header has 5"),
+    "cut row": (NODES + "e,1", EDGES, "line 6 has 2 cells, but the header has 5"),
     "measured labels": (
         "id,f,label\na,1,0.25\nb,2,1.5\nc,3,2\n",
         EDGES,
@@ -262,6 +266,21 @@ def test_each_mistake_is_one_clear_sentence(tmp_path: Path, mistake: str) -> Non
     assert "\n" not in str(error)
     assert error.__cause__ is None
     assert error.__context__ is None or error.__suppress_context__
+
+
+@pytest.mark.parametrize("last", ["e,tall,1,cat,test", "e,1", "a,1,1,cat,test"])
+@pytest.mark.parametrize("marks", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_places_are_lines_as_an_editor_counts_them(
+    tmp_path: Path, last: str, marks: str, end: str
+) -> None:
+    lines = NODES.splitlines()
+    lines[2:2] = ["", ""]
+    lines[5] = lines[5].replace("cat", '"a cat\n or two"').replace("dog", '"a dog\n or two"')
+    text = end.join([*lines, "", last, ""])
+    line = text.split("\n").index(last + end[:-1]) + 1
+    with pytest.raises(InputError, match=rf"line {line}\b"):
+        load(_write(tmp_path, (marks + text).encode(), EDGES))
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:

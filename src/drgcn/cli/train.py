@@ -144,6 +144,9 @@ def train(
     """
     from drgcn.cli.comparing import guess_of, print_comparison, print_grid, run_grids, run_rows
     from drgcn.data import load
+    from drgcn.errors import warn
+    from drgcn.stability import feature_variance
+    from drgcn.studies.advice.feature_numbers import loudest, warning_of_scales
     from drgcn.studies.experiment import usual_scaling, with_settings
 
     if compare and reweight not in _COMPARED:
@@ -158,6 +161,10 @@ def train(
         given["target"] = target
     normalize = normalize or usual_scaling(dataset, model)
     data = load(dataset, data_root, split=split, normalize=normalize, offline=offline, **given)
+    if data.dataset.normalize == "none" and (
+        words := warning_of_scales(loudest(feature_variance(data.x)))
+    ):
+        warn(words)
     usual, asked = (guess_of(data, m) for m in (None, metric))
     options = TrainOptions(
         model=model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -156,14 +157,14 @@ def _ids(nodes: _Table) -> Any:
     ids = nodes.text("id")
     empty = pc.index(ids, "").as_py()
     if empty >= 0:
-        raise InputError(f"{nodes.path}: row {empty + 1} has no id: give every node one")
+        raise InputError(f"{nodes.path}: {nodes.place(empty)} has no id: give every node one")
     if pc.count_distinct(ids).as_py() < nodes.rows:
         seen: dict[str, int] = {}
-        for row, name in enumerate(ids.to_pylist(), start=1):
+        for row, name in enumerate(ids.to_pylist()):
             if name in seen:
                 raise InputError(
-                    f"{nodes.path}: the id {name!r} is in row {seen[name]} and again in row "
-                    f"{row}: ids must be unique"
+                    f"{nodes.path}: the id {name!r} is in {nodes.place(seen[name])} and again in "
+                    f"{nodes.place(row)}: ids must be unique"
                 )
             seen[name] = row
     return ids
@@ -186,15 +187,15 @@ def _pairs(edges: _Table, ids: Any) -> npt.NDArray[np.int64]:
         if places.null_count:
             row = int(places.is_null().to_numpy(zero_copy_only=False).argmax())
             raise InputError(
-                f"{edges.path}: row {row + 1} has the {column} {names[row].as_py()!r}, but no "
-                "node has this id: add the node or remove the edge"
+                f"{edges.path}: {edges.place(row)} has the {column} {names[row].as_py()!r}, but "
+                "no node has this id: add the node or remove the edge"
             )
         ends.append(places.to_numpy(zero_copy_only=False).astype(np.int64))
     return np.stack(ends)
 
 
 class _Table:
-    """_Table of a table; rows are counted from 1, the header not included.
+    """Columns of a table, checked when they are asked for.
 
     Args:
         path: A ``.csv`` file (comma, UTF-8, one header line) or a ``.parquet`` file.
@@ -213,6 +214,10 @@ class _Table:
                 )
             if self.names.count(name) > 1:
                 raise InputError(f"{path}: the column {name!r} is there twice: keep one")
+
+    def place(self, row: int) -> str:
+        """Return the place of a row, counted from 0, in words for messages."""
+        return _place(self.path, row)
 
     def text(self, name: str) -> Any:
         """Return a column as pyarrow strings without outer blanks; empty cells are ``""``."""
@@ -243,7 +248,7 @@ class _Table:
         wrong = np.flatnonzero(np.abs(floats) >= largest)
         if len(wrong):
             raise InputError(
-                f"{self.path}: row {wrong[0] + 1} has {floats[wrong[0]]:.0f} in the column "
+                f"{self.path}: {self.place(wrong[0])} has {floats[wrong[0]]:.0f} in the column "
                 f"{name!r}, which as {kind} may have been another whole number: save the column "
                 "as whole numbers or as text"
             )
@@ -256,9 +261,9 @@ class _Table:
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         if column.null_count:
-            row = column.is_null().to_numpy().argmax() + 1
+            row = column.is_null().to_numpy().argmax()
             raise InputError(
-                f"{self.path}: row {row} has no value in the column {name!r}: fill it"
+                f"{self.path}: {self.place(row)} has no value in the column {name!r}: fill it"
             )
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         words = self.text(name) if is_text else column.combine_chunks()
@@ -275,8 +280,8 @@ class _Table:
             wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
         if len(wrong):
             raise InputError(
-                f"{self.path}: row {wrong[0] + 1} has {values[wrong[0]]} in the column {name!r}, "
-                "which is not a finite float32 number: replace it"
+                f"{self.path}: {self.place(wrong[0])} has {values[wrong[0]]} in the column "
+                f"{name!r}, which is not a finite float32 number: replace it"
             )
         return values
 
@@ -312,10 +317,24 @@ class _Table:
             except ValueError:
                 found = repr(word) if word else "an empty cell"
                 raise InputError(
-                    f"{self.path}: row {row + 1} has {found} in the column {name!r}, which must "
-                    "hold numbers: correct it, or drop the column if it is no feature"
+                    f"{self.path}: {self.place(row)} has {found} in the column {name!r}, which "
+                    "must hold numbers: correct it, or drop the column if it is no feature"
                 ) from None
         return values
+
+
+def _place(path: Path, row: int) -> str:
+    """Return the line of a CSV file at which a row begins, as an editor counts; of another table
+    the row, counted from 1."""
+    if path.suffix == ".csv":
+        with suppress(csv.Error), path.open(newline="", encoding="utf-8-sig") as file:
+            reader, rows, begin = csv.reader(file), -1, 1
+            for cells in reader:
+                rows += bool(cells)  # lines without anything are no rows
+                if rows == row + 1:
+                    return f"line {begin}"
+                begin = reader.line_num + 1
+    return f"row {row + 1}"
 
 
 def _read_csv(path: Path) -> Any:
@@ -348,8 +367,9 @@ def _read_csv(path: Path) -> Any:
         row = broken[0]
         # Arrow counts the header as row 1.
         raise InputError(
-            f"{path}: row {row.number - 1} has {row.actual_columns} cells, but the header has "
-            f"{row.expected_columns}: the row is cut off, or a comma is missing or too many"
+            f"{path}: {_place(path, row.number - 2)} has {row.actual_columns} cells, but the "
+            f"header has {row.expected_columns}: the row is cut off, or a comma is missing or too "
+            f"many"
         )
     return table
 

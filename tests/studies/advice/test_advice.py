@@ -67,6 +67,14 @@ def test_a_model_adds_k_of_its_blocks(planted, own):
     assert "blocks of the model have K" in advice.paragraph
 
 
+@pytest.mark.parametrize(
+    ("variances", "loudest"), [((1, 9), 9), ((1, 2, 9), 6), ((1, 2, 4, 9), 4.5)]
+)
+def test_the_largest_variance_is_held_against_the_median_of_the_others(variances, loudest):
+    rows = torch.tensor(variances).double().sqrt()
+    assert advise(torch.stack([rows, -rows])).loudest == pytest.approx(loudest)
+
+
 def test_odd_features_are_warned_of(planted):
     loud = torch.ones(64)
     loud[3] = 1e3

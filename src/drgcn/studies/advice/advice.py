@@ -18,11 +18,16 @@ from drgcn.studies.advice.evidence import (
     raw_against_standard,
     summary,
 )
-from drgcn.studies.advice.feature_numbers import FeatureNumbers, feature_numbers
+from drgcn.studies.advice.feature_numbers import (
+    LOUD,
+    STANDARDISE,
+    FeatureNumbers,
+    feature_numbers,
+    warning_of_scales,
+)
 from drgcn.training.tracker import StabilityTracker
 
-# Where a few dimensions drown the others, where all are alike, where a gate starts out stuck.
-_LOUD = 100.0
+# Where all dimensions are alike, and where a gate starts out stuck.
 _EVEN = 0.9
 _STUCK = 0.01
 # Nothing was done to the features, or nothing is known of it.
@@ -135,7 +140,7 @@ def verdict(numbers: Mapping[str, Any]) -> str:
     reach = f"gates within a factor of 4 could bring K from 1 down to {numbers['k_range_4']:.2g}"
     if numbers["k_std"] > _EVEN:
         return f"Variances are even, so a gate has little to even out: {reach} at best."
-    if numbers["loudest"] > _LOUD:
+    if numbers["loudest"] > LOUD:
         return (
             f"A few columns drown the others, more than a gate can mend: {reach}, equal variances "
             f"to {numbers['k_std']:.2g}. Standardise first."
@@ -147,7 +152,7 @@ def _spread(numbers: Mapping[str, Any]) -> str:
     return (
         f"The variances of the {numbers['features'] - numbers['constant']:,} features that vary "
         f"spread by {numbers['spread']:.2f} times their mean (0 if all were equal); the largest "
-        f"is {numbers['loudest']:,.3g} times the median one."
+        f"is {numbers['loudest']:,.3g} times the median of the others."
     )
 
 
@@ -194,7 +199,7 @@ def paragraph(numbers: Mapping[str, Any], normalize: str | None = None) -> str:
         sentences.append(f"The blocks of the model have K {k}, and {stuck} of their gates stuck.")
     evidence = packaged()
     sentences += [summary(evidence.comparisons), evidence.study.words]
-    if numbers["saturation_risk"] > _STUCK or (normalize in _RAW and numbers["loudest"] > _LOUD):
+    if numbers["saturation_risk"] > _STUCK or (normalize in _RAW and numbers["loudest"] > LOUD):
         sentences.append(raw_against_standard(evidence.comparisons))
     return " ".join(filter(None, sentences))
 
@@ -207,7 +212,7 @@ def _expectation(numbers: Mapping[str, Any], normalize: str | None) -> str:
             "Here features of little variance say more of the classes than loud ones: Dr may "
             "help, and so may standardising, which costs nothing. Compare both."
         )
-    if numbers["loudest"] > _LOUD:
+    if numbers["loudest"] > LOUD:
         return "A few columns drown the others: standardise first, and see what is left for Dr."
     return "The records give no reason to expect much of Dr here, nor do they rule it out."
 
@@ -228,12 +233,8 @@ def warnings_for(
             f"({numbers['features']:,}): covariances are of low rank, and every least K looks "
             f"better than it is."
         )
-    if numbers["loudest"] > _LOUD:
-        found.append(
-            f"features have wildly different scales: the largest variance is "
-            f"{numbers['loudest']:,.0f} times the median one. Standardise them "
-            f"(normalize='standard')."
-        )
+    if words := warning_of_scales(numbers["loudest"]):
+        found.append(words)
     if signed and normalize == "row":
         found.append(
             "features with negative values were divided by their row sums, which may be near "
@@ -242,7 +243,7 @@ def warnings_for(
     if numbers["saturation_risk"] > _STUCK:
         found.append(
             f"{100 * numbers['saturation_risk']:.0f} % of a Dr gate would be stuck at 0 or 1 "
-            f"before training: the mean of the features is too large for it. Standardise them "
-            f"(normalize='standard'), or take log(1 + x) of counts first."
+            f"before training: the mean of the features is too large for it. {STANDARDISE}, or "
+            f"take log(1 + x) of counts first."
         )
     return tuple(found)

@@ -31,6 +31,9 @@ from drgcn.stability import (
 )
 from drgcn.studies.records import RunRecord, load_records
 
+# From here on a few columns drown the others.
+LOUD = 100.0
+STANDARDISE = "Standardise them (--normalize standard; in Python normalize='standard')"
 # Beyond that a covariance takes more memory and time than these numbers are worth.
 _WIDEST = 8192
 _DRAWS = 8
@@ -46,7 +49,7 @@ class FeatureNumbers:
         features: Feature dimensions.
         constant: Dimensions that are constant; all other numbers leave them out.
         spread: Coefficient of variation of the variances.
-        loudest: Largest variance over the median one.
+        loudest: Largest variance over the median of the others.
         k_std: K of giving every dimension the same variance.
         k_range_2: Least K of gates that differ by a factor of at most 2.
         k_range_4: The same for 4.
@@ -106,7 +109,7 @@ def feature_numbers(source: Any) -> tuple[FeatureNumbers, Tensor]:
         features=moments.num_features,
         constant=int((~varies).sum()),
         spread=float(kept.std(correction=0) / kept.mean()),
-        loudest=float(kept.max() / kept.median()),
+        loudest=loudest(kept),
         k_std=form.value(kept.rsqrt().cpu().numpy()),
         k_range_2=minimal_k_in_range(form, 2).value,
         k_range_4=minimal_k_in_range(form, 4).value,
@@ -114,6 +117,22 @@ def feature_numbers(source: Any) -> tuple[FeatureNumbers, Tensor]:
         saturation_risk=_saturation_risk(moments.mean),
     )
     return numbers, variance
+
+
+def loudest(variance: Tensor) -> float:
+    """Return the largest variance over the median of the others, without those that are zero."""
+    kept = variance[variance > 0].sort().values
+    return float(kept[-1] / kept[:-1].quantile(0.5)) if len(kept) > 1 else 1.0
+
+
+def warning_of_scales(times: float) -> str | None:
+    """Return a sentence if a feature is so many times as loud that it drowns the others."""
+    if times <= LOUD:
+        return None
+    return (
+        f"features have wildly different scales: the largest variance is {times:,.0f} times the "
+        f"median of the others. {STANDARDISE}."
+    )
 
 
 def _read(data: Data) -> Tensor:

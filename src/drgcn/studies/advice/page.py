@@ -24,7 +24,7 @@ LABELS = {
     "features": "features",
     "constant": "constant features",
     "spread": "spread of variances",
-    "loudest": "largest over median variance",
+    "loudest": "largest variance over the median of the others",
     "k_std": "K of 1/std",
     "k_range_2": "least K, gates within a factor of 2",
     "k_range_4": "least K, gates within a factor of 4",
