@@ -53,13 +53,19 @@ def test_clicks_join_a_folder(call, shop):  # noqa: F811
     _, words = shop
     assert call(*words, "--out", "set")[0] == 0
     write_csv("more.csv", ("who", "what", "when"), [("u1", 999, 1_700_000_000)])
-    names = ("--user", "who", "--item", "what", "--time", "when", "--threads", "1")
-    more = ("recommend", "ingest", "more.csv", *names, "--out", "set", "--append")
-    code, out, _ = call(*more)
-    assert code == 0
+    # Columns have the names that they had at first.
+    more = ("recommend", "ingest", "more.csv", "--threads", "1", "--out", "set", "--append")
+    code, out, error = call(*more)
+    assert code == 0, error
     assert "1 event -> 1 new click, 0 new users, 1 new item" in out
     assert ClickData.load("set").item_ids[25].as_py() == 999
-    for wrong in (("--name", "x"), ("--core", "2")):
+    write_csv("other.csv", ("user", "what", "when"), [("u1", 998, 1_700_000_000)])
+    code, _, error = call(*("other.csv" if word == "more.csv" else word for word in more))
+    assert code == 2
+    assert "'who'" in error
+    said = [word.replace("more.csv", "other.csv") for word in more]
+    assert call(*said, "--user", "user")[0] == 0
+    for wrong in (("--name", "x"), ("--core", "2"), ("--no-time",)):
         code, _, error = call(*more, *wrong)
         assert code == 2
         assert "Expected" in error

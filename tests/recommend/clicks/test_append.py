@@ -201,6 +201,38 @@ def test_days_are_counted_as_before(tmp_path):
     assert ClickData.load(tmp_path / "saved").graph.days.tolist() == [0, 2, 5, 7]
 
 
+def test_names_of_columns_are_kept(tmp_path):
+    names = ("who", "what", "when")
+    clicks = write_csv(tmp_path / "a.csv", names, [("u1", 3, 0)])
+    items = write_csv(tmp_path / "i.csv", ("key", "genres", "note"), [(3, "war;art", "x y")])
+    made = settings(
+        user="who",
+        item="what",
+        time="when",
+        item_key="key",
+        several=("genres",),
+        separator=";",
+        ignore=("note",),
+    )
+    ingest(clicks, tmp_path / "out", items=items, settings=made)
+    more = write_csv(tmp_path / "b.csv", names, [("u2", 3, 1)])
+    append(more, tmp_path / "out")  # no item joins: nothing has the kept attributes
+    more = write_csv(tmp_path / "c.csv", names, [("u2", 4, 1)])
+    items = write_csv(tmp_path / "j.csv", ("key", "genres", "note"), [(4, "art;art", "z")])
+    append(more, tmp_path / "out", items=items)
+    data = ClickData.load(tmp_path / "out")
+    assert (data.graph.num_users, data.graph.num_items) == (2, 2)
+    assert data.items.numeric_names == ("genres: art", "genres: war")
+    assert data.items.numeric.tolist() == [[1, 1], [1, 0]]
+    path = tmp_path / "out" / "clicks.json"
+    facts = json.loads(path.read_text())
+    del facts["sha256"]
+    for wrong in ({"user": 3}, {"colour": "red"}, [], {"several": [1]}, {"separator": ""}):
+        path.write_text(json.dumps(facts | {"settings": wrong}))
+        with pytest.raises(InputError, match="settings"):
+            append(more, tmp_path / "out")
+
+
 def test_ids_of_another_kind_do_not_join(tmp_path):
     ingest(write_csv(tmp_path / "a.csv", NAMES, [(1, 2, 0)]), tmp_path / "out", settings=ONE)
     more = write_csv(tmp_path / "b.csv", NAMES, [("x7", 2, 0)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json as jsonlib
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -88,6 +89,7 @@ def generate(
 
 
 def ingest(
+    context: typer.Context,
     clicks: Sources,
     out: Annotated[
         Path,
@@ -96,7 +98,9 @@ def ingest(
     append: Annotated[
         bool,
         typer.Option(
-            "--append", help="Add to the clicks in --out: its users and items keep their numbers."
+            "--append",
+            help="Add to the clicks in --out: its users and items keep their numbers, and columns "
+            "have the names that they had.",
         ),
     ] = False,
     users: Annotated[Path | None, typer.Option(help="Table with a row per user.")] = None,
@@ -205,6 +209,7 @@ def ingest(
     from drgcn.recommend.clicks import IngestSettings
     from drgcn.recommend.clicks import append as append_tables
     from drgcn.recommend.clicks import ingest as ingest_tables
+    from drgcn.recommend.clicks.ingest import kept_settings
     from drgcn.recommend.clicks.known_sets import KNOWN_SETS
 
     if not append:
@@ -226,26 +231,33 @@ def ingest(
         raise InputError(
             f"Expected a table, a folder or one of {', '.join(KNOWN_SETS)}; found {clicks[0]!r}."
         )
-    settings = IngestSettings(
-        user=user,
-        item=item,
-        time=None if no_time else time,
-        user_key=user_key,
-        item_key=item_key,
-        time_unit=time_unit,
-        day_zero=None if day_zero is None else day_zero.date(),
-        numeric=tuple(numeric or ()),
-        category=tuple(category or ()),
-        ignore=tuple(ignore or ()),
-        several=tuple(several or ()),
-        separator=separator,
-        rating=rating,
-        min_rating=min_rating,
-        core=core,
-        missing=("", *(missing or ())),
-        memory=memory,
-        threads=threads,
-    )
+    options: dict[str, Any] = {
+        "user": user,
+        "item": item,
+        "time": None if no_time else time,
+        "user_key": user_key,
+        "item_key": item_key,
+        "time_unit": time_unit,
+        "day_zero": None if day_zero is None else day_zero.date(),
+        "numeric": tuple(numeric or ()),
+        "category": tuple(category or ()),
+        "ignore": tuple(ignore or ()),
+        "several": tuple(several or ()),
+        "separator": separator,
+        "rating": rating,
+        "min_rating": min_rating,
+        "core": core,
+        "missing": ("", *(missing or ())),
+        "memory": memory,
+        "threads": threads,
+    }
+    if append:
+        said = {name: value for name, value in options.items() if _is_said(context, name)}
+        if no_time:
+            said["time"] = None
+        settings = replace(kept_settings(out), **said)
+    else:
+        settings = IngestSettings(**options)
     report: IngestReport | AppendReport
     if append and name is not None:
         raise InputError("Expected no --name with --append: the folder keeps the one it has.")
@@ -263,12 +275,15 @@ def ingest(
     print(f"written to {out}")
 
 
+def _is_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
 def _ingest_whole(
     source: str, out: Path, keep_unseen: bool, name: str | None, root: Path | None, json: bool
 ) -> None:
     """Sets that fit into memory: known ones, and files of lines."""
-    from dataclasses import replace
-
     from drgcn.recommend.clicks import load_clicks, read_text_folder
     from drgcn.recommend.clicks.known_sets import KNOWN_SETS
 

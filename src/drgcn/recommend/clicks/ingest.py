@@ -29,8 +29,14 @@ from drgcn.recommend.clicks.ingest_sql import (
     keep_rated,
     quoted,
 )
+from drgcn.records import expect_fields
 
 _ROLES = ("user", "item", "time", "rating")
+# Settings about tables, which hold for those that are added later.
+_KEPT = (
+    *("user", "item", "time", "user_key", "item_key", "time_unit"),
+    *("ignore", "several", "separator", "missing"),
+)
 
 
 @dataclass(frozen=True)
@@ -196,8 +202,30 @@ def ingest(
         with duckdb_session(partial / "work", settings.memory, settings.threads) as session:
             report = _ingest(session, clicks, users, items, settings, partial)
         data = ClickData.open_parts(partial, name or Path(folder).name)
-        write_manifest(data, partial, ingest=report.to_dict())
+        kept = {name: getattr(settings, name) for name in _KEPT}
+        write_manifest(data, partial, ingest=report.to_dict(), settings=kept)
     return report
+
+
+def kept_settings(folder: str | PathLike[str]) -> IngestSettings:
+    """Names of columns and the like with which a folder was made, for tables that join it.
+
+    Raises:
+        InputError: If it is no folder of clicks, or its manifest is damaged.
+    """
+    facts = read_manifest(Path(folder)).get("settings", {})
+    try:
+        expect_fields(IngestSettings, facts, "settings")
+        found: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in facts.items()
+        }
+        return IngestSettings(**found)
+    except ValueError as error:
+        raise InputError(
+            f"Expected settings as `drgcn recommend ingest` wrote them in {folder}; found "
+            f"otherwise ({error}). Make it again."
+        ) from None
 
 
 def append(
@@ -219,14 +247,16 @@ def append(
         folder: The folder.
         users: Attributes of new users, or new attributes of others. (default: none)
         items: Likewise.
-        settings: Names of columns and the like; the rating of the folder holds if none is given.
+        settings: Names of columns and the like. (default: those of the folder, whose rating also
+            holds where none is given)
 
     Raises:
         InputError: If a table cannot be used, or does not go with the folder.
     """
     folder = Path(folder)
     facts = read_manifest(folder)
-    asked = settings or IngestSettings()
+    kept = kept_settings(folder)
+    asked = settings or kept
     try:
         with (
             lock(folder.parent / f".{folder.name}.append", 0),
@@ -238,10 +268,11 @@ def append(
             counted = made.get("time_unit", "second" if settings.day_zero else "day") == "day"
             tables = (users, items)
             with duckdb_session(partial / "work", settings.memory, settings.threads) as session:
-                report = _append(session, before, clicks, tables, settings, partial, counted)
+                opened = _open(session, clicks, *tables, settings, kept)
+                report = _append(session, before, opened, settings, partial, counted)
             data = ClickData.open_parts(partial, before.name)
             step = {"before": before.content_hash, **report.to_dict()}
-            more = {"ingest": facts["ingest"]} if "ingest" in facts else {}
+            more = {name: facts[name] for name in ("ingest", "settings") if name in facts}
             write_manifest(data, partial, **more, appended=[*facts.get("appended", []), step])
     except LockedError:
         raise InputError(
@@ -275,13 +306,12 @@ def _settings_as_before(
 def _append(
     session: DuckDBSession,
     before: ClickData,
-    clicks: Paths,
-    attributes: tuple[Paths | None, Paths | None],
+    opened: tuple[SourceTable, Attributes, LeftOut],
     settings: IngestSettings,
     folder: Path,
     counted: bool,
 ) -> AppendReport:
-    events, tables, left_out = _open(session, clicks, *attributes, settings)
+    events, tables, left_out = opened
     graph = before.graph
     sides = {
         "user": (graph.num_users, before.user_ids, before.users),
@@ -379,8 +409,12 @@ def _open(
     users: Paths | None,
     items: Paths | None,
     settings: IngestSettings,
+    kept: IngestSettings | None = None,
 ) -> tuple[SourceTable, Attributes, LeftOut]:
-    """The tables without the rows that the settings leave out."""
+    """The tables without the rows that the settings leave out.
+
+    Attributes that kept settings name may be missing, as when no items join.
+    """
     events = SourceTable.open(session, clicks, "events")
     for role in _ROLES:
         if (column := getattr(settings, role)) is not None:
@@ -393,7 +427,7 @@ def _open(
             key = getattr(settings, f"{side}_key") or getattr(settings, side)
             table.require(key, f"--{side}-key")
             tables[side] = (table, key)
-    _expect_attributes(tables, settings)
+    _expect_attributes(tables, settings, kept)
     left_out = LeftOut()
     if settings.rating is not None or settings.core:
         for column in (settings.user, settings.item):
@@ -451,7 +485,9 @@ def _ingest(
     )
 
 
-def _expect_attributes(tables: Attributes, settings: IngestSettings) -> None:
+def _expect_attributes(
+    tables: Attributes, settings: IngestSettings, kept: IngestSettings | None
+) -> None:
     """Refuses options for attributes that no table has: a misspelt name would go unseen."""
     known = [
         column
@@ -461,7 +497,8 @@ def _expect_attributes(tables: Attributes, settings: IngestSettings) -> None:
         if column != own[1]
     ]
     for option in ("numeric", "category", "several", "ignore"):
-        if unknown := [name for name in getattr(settings, option) if name not in known]:
+        allowed = (*known, *(getattr(kept, option) if kept else ()))
+        if unknown := [name for name in getattr(settings, option) if name not in allowed]:
             raise InputError(
                 f"Expected --{option} to name an attribute of "
                 f"{', '.join(map(repr, known)) or 'users or items, but no table has any'}; found "

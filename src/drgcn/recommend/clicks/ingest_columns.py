@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -275,10 +275,16 @@ class AttributeColumn:
 
     @classmethod
     def read_all(
-        cls, session: DuckDBSession, table: SourceTable, key: str, settings: IngestSettings
+        cls,
+        session: DuckDBSession,
+        table: SourceTable,
+        key: str,
+        settings: IngestSettings,
+        known: Sequence[str] = (),
     ) -> Iterator[AttributeColumn]:
         """The attributes of a table, in its order; every column but the ids.
 
+        Of attributes with several values each known one has its column, whether or not it occurs.
         Numbers, dates (as days since 1970) and, in CSV, columns whose every value reads as a
         number are numeric. Texts and truth values are categories.
         """
@@ -286,7 +292,9 @@ class AttributeColumn:
             if name == key or name in settings.ignore:
                 continue
             if name in settings.several:
-                yield from cls._several(session, table, name, settings.separator)
+                head = f"{name}: "
+                there = {one.removeprefix(head) for one in known if one.startswith(head)}
+                yield from cls._several(session, table, name, settings.separator, there)
                 continue
             if name in settings.category:
                 numeric = False
@@ -350,7 +358,12 @@ class AttributeColumn:
 
     @classmethod
     def _several(
-        cls, session: DuckDBSession, table: SourceTable, name: str, separator: str
+        cls,
+        session: DuckDBSession,
+        table: SourceTable,
+        name: str,
+        separator: str,
+        known: Collection[str],
     ) -> Iterator[AttributeColumn]:
         """A column of zeros and ones for each value; missing where a row has no value."""
         column, kind = quoted(name), table.columns[name]
@@ -371,7 +384,7 @@ class AttributeColumn:
                 f"Expected at most {_MOST_VALUES:,} values in {name!r} of {table.source}, each a "
                 "column; found more. Check --separator, or leave it out with --ignore."
             )
-        for (value,) in values:
+        for value in sorted({*known, *(value for (value,) in values)}):
             # Of a list without a value the text is empty; NULL stays NULL.
             sql = (
                 f"CASE WHEN array_to_string({column}, '') <> '' THEN "
@@ -434,7 +447,8 @@ def write_attributes(
         _refuse_repeated(session, table, identity, key)
         if known is not None:
             settings = _kinds_as_known(table, key, known, settings)
-        columns = list(AttributeColumn.read_all(session, table, key, settings))
+        there = () if known is None else known.numeric_names
+        columns = list(AttributeColumn.read_all(session, table, key, settings, there))
     number_names = [column.name for column in columns if column.numeric]
     values: dict[str, Any] = {c.name: c.values for c in columns if not c.numeric}
     if known is not None:
