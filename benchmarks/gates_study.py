@@ -56,6 +56,7 @@ from drgcn.records import environment
 from drgcn.stability import graph_stability
 from drgcn.stability.measure import feature_variance, standardizing_k
 from drgcn.studies.experiment import Experiment, recipe
+from drgcn.studies.records import BUILD
 from drgcn.studies.run import build, stopping_rule
 from drgcn.training import FitResult, StepwiseDecay, fit
 
@@ -271,6 +272,7 @@ def run_part(options: Options) -> None:
                     f"Expected the data that {path} began with ({content}); found "
                     f"{data.dataset.content_hash}. Bring it back, or use another --out."
                 )
+            _expect_one_build(record, path, options.device)
             start = time.perf_counter()
             cells, left_out = drawn_cells(one, data, options)
             entries: list[dict[str, Any]] = list(left_out)
@@ -284,6 +286,17 @@ def run_part(options: Options) -> None:
             print(f"{words}: {seconds:.1f} s", flush=True)
             for entry in left_out:
                 print(f"  {entry['labels']} labels a class: {entry['left_out']}")
+
+
+def _expect_one_build(record: dict[str, Any], path: Path, device: str) -> None:
+    """Refuse to go on with a file that another build began: its rows are compared."""
+    now = environment(torch.device(device))
+    for before in record["environments"]:
+        if changed := [name for name in BUILD if before.get(name) != now.get(name)]:
+            raise InputError(
+                f"Expected {path} of one build; found another {' and '.join(changed)}. Train the "
+                f"set anew in another --out, or with what it was begun with."
+            )
 
 
 def drawn_cells(

@@ -10,8 +10,9 @@ from drgcn.studies.experiment import unusual
 from drgcn.studies.paper.page import paper_tables
 from drgcn.studies.records import RunRecord, SeedResult
 from drgcn.studies.report.contents import contents
-from drgcn.studies.report.gate_tests import GateTest, gate_tests
+from drgcn.studies.report.gate_tests import GateTest, families
 from drgcn.studies.report.tables import (
+    TWO_BUILDS,
     Row,
     gain_words,
     gate_groups,
@@ -33,13 +34,14 @@ def findings_list(records: Sequence[RunRecord], folder: Path) -> str:
 
 def sure_words(records: Sequence[RunRecord]) -> str:
     """The settings in which Dr surely differs from plain, after the correction."""
-    tests = gate_tests(records, None)
-    correction = tests[0].decision.correction
-    heads = {"up": f"Dr is surely above plain ({correction})", "down": "Surely below"}
-    return "\n\n".join(
-        f"{words}: " + "; ".join(_words(one) for one in tests if one.sign == sign) + "."
+    family = families(records)[None]
+    heads = {"up": f"Dr is surely above plain ({family.correction})", "down": "Surely below"}
+    sure = [
+        f"{words}: " + "; ".join(_words(one) for one in family.tests if one.sign == sign) + "."
         for sign, words in heads.items()
-    )
+    ]
+    apart = f"Not compared, as the two rows are of two builds: {'; '.join(family.apart)}."
+    return "\n\n".join([*sure, apart] if family.apart else sure)
 
 
 def _words(one: GateTest) -> str:
@@ -49,7 +51,8 @@ def _words(one: GateTest) -> str:
 
 def citation_words(records: Sequence[RunRecord], models: Sequence[str] = ("gcn", "gat")) -> str:
     """Count the signs of Dr against plain on the citation sets, model by model."""
-    tests = gate_tests(records, None)
+    family = families(records)[None]
+    tests = family.tests
     parts = []
     for model in models:
         signs = [one.sign for one in tests if one.model == model and one.name in CITATION]
@@ -57,9 +60,12 @@ def citation_words(records: Sequence[RunRecord], models: Sequence[str] = ("gcn",
             f"for {model.upper()} it surely gains in {signs.count('up')} and surely loses in "
             f"{signs.count('down')} of {len(signs)} settings"
         )
+    left = (
+        f"; {len(family.apart)} settings with rows of two builds are not" if family.apart else ""
+    )
     return (
         f"On Cora, Citeseer and Pubmed, with identical training, {' and '.join(parts)} "
-        f"({tests[0].decision.correction})."
+        f"({family.correction}, all settings that are compared{left})."
     )
 
 
@@ -67,7 +73,7 @@ def raw_words(
     records: Sequence[RunRecord], names: Sequence[str] = ("breast-cancer", "wine")
 ) -> str:
     """Dr against plain GCN on raw features and on the same ones standardised."""
-    tests = [one for one in gate_tests(records, None) if one.name in names]
+    tests = [one for one in families(records)[None].tests if one.name in names]
     each = [f"on {one.dataset} Dr {SIGNS[one.sign]} ({one.test.gain})" for one in tests]
     return f"Points with 95 % intervals: {'; '.join(each)}."
 
@@ -79,24 +85,41 @@ def corar_words(records: Sequence[RunRecord]) -> str:
     longer = [
         row for row in merge(records) if _is_corar(row[0], "none") and unusual(row[0].experiment)
     ]
-    long = "; ".join(f"{row_name(record)} has {_mean(seeds)}" for record, seeds in longer)
+    long = "; ".join(
+        f"{row_name(row[0])} has {_mean(row[1])}{_other(row, raw[None])}" for row in longer
+    )
     return (
         f"GCN on CoraR (rebuilt features): {_gates(raw)}; Dr over plain "
         f"{gain_words(raw['dr'], raw[None])}, with K = {k} in the first layer"
         + (f"; {long}" if long else "")
-        + f". With the same features standardised: {_gates(scaled)}; Dr over plain "
+        + f". With the same features standardised{_other(scaled['dr'], raw['dr'])}: "
+        f"{_gates(scaled)}; Dr over plain {gain_words(scaled['dr'], scaled[None])}."
+    )
+
+
+def scaling_words(records: Sequence[RunRecord]) -> str:
+    """GCN on CoraR, as it is and standardised, in a sentence."""
+    raw, scaled = (_group(records, normalize) for normalize in ("none", "standard"))
+    return (
+        f"On CoraR standardised features give {_mean(scaled[None][1])} without a gate where raw "
+        f"ones give {_mean(raw[None][1])}{_other(scaled[None], raw[None])}, and Dr then adds "
         f"{gain_words(scaled['dr'], scaled[None])}."
     )
+
+
+def _other(row: Row, than: Row) -> str:
+    return "" if one_build(row, than) else " (of another build)"
 
 
 def stopping_words(records: Sequence[RunRecord]) -> str:
     """GAT as its code stops it, beside the rule of the recipe."""
     rows = {(*_place(row[0]), unusual(row[0].experiment)): row for row in merge(records)}
     each = [
-        f"{label} on {dataset} ({split}) {_mean(seeds)} by the code's rule, "
-        f"{_mean(rows[dataset, split, label, ''][1])} by ours"
-        for (dataset, split, label, settings), (_, seeds) in rows.items()
+        f"{label} on {dataset} ({split}) {_mean(row[1])} by the code's rule, "
+        f"{_mean(ours[1])} by ours{'' if one_build(row, ours) else f' ({TWO_BUILDS})'}"
+        for (dataset, split, label, settings), row in rows.items()
         if settings == "watch both"
+        for ours in [rows[dataset, split, label, ""]]
     ]
     return f"Test accuracy: {'; '.join(each)}."
 
@@ -119,8 +142,7 @@ def _is_corar(record: RunRecord, normalize: str) -> bool:
 
 def _gates(rows: dict[str | None, Row]) -> str:
     return ", ".join(
-        f"{words} {_mean(rows[gate][1])}"
-        + ("" if one_build(rows[gate], rows["dr"]) else " (of another build)")
+        f"{words} {_mean(rows[gate][1])}{_other(rows[gate], rows['dr'])}"
         for gate, words in GATE_WORDS.items()
     )
 

@@ -16,6 +16,7 @@ from drgcn.baselines.run import accuracies, plain_settings
 from drgcn.records import BaselineRecord, BaselineResult
 from drgcn.reporting.tables import Table
 from drgcn.studies.paper.page import paper_table_of
+from drgcn.studies.records import BUILD
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "baselines.md"
@@ -38,7 +39,8 @@ TITLES = {
     "planetoid-t": "planetoid-t: drawn contexts, Adam, more walks",
     "planetoid-i": "planetoid-i: drawn contexts, Adam, more walks",
 }
-Results = dict[tuple[str, str, str], dict[int, BaselineResult]]
+Place = tuple[str, str, str]
+Results = dict[Place, dict[int, BaselineResult]]
 
 
 def main() -> None:
@@ -64,7 +66,7 @@ def blocks() -> dict[str, str]:
         "accuracies": accuracy_table(usual),
         "verdicts": verdicts(usual),
         "chosen": chosen_table(usual),
-        "tried": tried_table(usual, other),
+        "tried": tried_table(usual, other, builds_of(records)),
         "missing": missing_table(records, usual),
         "where": where(records),
     }
@@ -81,8 +83,21 @@ def merged(records: list[BaselineRecord]) -> Results:
     """Results by dataset, method and what departs from its usual settings."""
     found: Results = {}
     for one in records:
-        place = (one.data["name"], one.method, departures(one))
-        found.setdefault(place, {}).update(one.seeds)
+        found.setdefault(place_of(one), {}).update(one.seeds)
+    return found
+
+
+def place_of(record: BaselineRecord) -> Place:
+    """Dataset, method, and what departs from its usual settings."""
+    return record.data["name"], record.method, departures(record)
+
+
+def builds_of(records: list[BaselineRecord]) -> dict[Place, set[tuple[str, ...]]]:
+    """What trained the seeds of each row: source, libraries and machine."""
+    found: dict[Place, set[tuple[str, ...]]] = {}
+    for one in records:
+        build = tuple(str(one.environment.get(name)) for name in BUILD)
+        found.setdefault(place_of(one), set()).add(build)
     return found
 
 
@@ -166,17 +181,20 @@ def _choices(seeds: dict[int, BaselineResult]) -> str:
     return "; ".join(words) or "nothing"
 
 
-def tried_table(usual: Results, other: Results) -> str:
-    """Other settings beside the usual ones on the same seeds."""
-    rows = []
+def tried_table(usual: Results, other: Results, builds: dict[Place, set[tuple[str, ...]]]) -> str:
+    """Other settings beside the usual ones on the same seeds, marked if of other builds."""
+    rows, marked = [], False
     for (dataset, name, words), seeds in sorted(other.items()):
         ours = usual.get((dataset, name, ""), {})
         same = {seed: ours[seed] for seed in seeds if seed in ours}
         test, val = accuracies(seeds)
         usual_test, usual_val = accuracies(same)
+        both = builds[dataset, name, words] | builds.get((dataset, name, ""), set())
+        mark = " †" if same and len(both) > 1 else ""
+        marked |= bool(mark)
         rows.append(
             [
-                f"{name} ({words})",
+                f"{name} ({words}){mark}",
                 dataset,
                 f"{test.seeds}",
                 f"{val.mean:.1f}" + (f" ({usual_val.mean:.1f})" if same else ""),
@@ -184,7 +202,10 @@ def tried_table(usual: Results, other: Results) -> str:
             ]
         )
     heads = ["tried", "dataset", "seeds", "validation % (usual)", "test % (usual)"]
-    return Table(heads, rows).markdown() if rows else "No other settings on record."
+    if not rows:
+        return "No other settings on record."
+    note = "\n\n† Not of one build with the usual ones: the difference may be the code's."
+    return Table(heads, rows).markdown() + note * marked
 
 
 def missing_table(records: list[BaselineRecord], results: Results) -> str:
@@ -215,7 +236,13 @@ def where(records: list[BaselineRecord]) -> str:
     """Hardware and versions behind the records."""
     kinds = sorted({(r.environment["device"], r.environment["torch"]) for r in records})
     words = "; ".join(f"{device}, torch {version}" for device, version in kinds)
-    return f"{len(records)} records, made on: {words}."
+    several = [
+        f"{name} on {dataset} ({len(builds)})"
+        for (dataset, name, changed), builds in builds_of(records).items()
+        if len(builds) > 1 and not changed
+    ]
+    rows = f" Rows with seeds of several builds: {'; '.join(several)}." if several else ""
+    return f"{len(records)} records, made on: {words}.{rows}"
 
 
 if __name__ == "__main__":

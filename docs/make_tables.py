@@ -23,6 +23,7 @@ from findings_words import (
     corar_words,
     findings_list,
     raw_words,
+    scaling_words,
     stopping_words,
     sure_words,
 )
@@ -259,6 +260,7 @@ def main() -> None:
         "citation gains": citation_words(records),
         "raw features": raw_words(records),
         "corar": corar_words(records),
+        "corar scaling": scaling_words(records),
         "stopping rules": stopping_words(records),
         "sure gains": sure_words(records),
         "suite": suite_words(),

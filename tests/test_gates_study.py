@@ -325,7 +325,10 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert set(found["data"]) == {""}
     assert found["environments"][0]["device"]
     monkeypatch.setattr(gates_study, "passes_of", usual)
-    found["data"] = {"": "of other data"}
-    path.write_text(json.dumps(found))
-    with pytest.raises(InputError, match="of other data"):
-        gates_study.run_part(options)
+    for change, words in (
+        ({"environments": [found["environments"][0] | {"source": "older"}]}, "another source"),
+        ({"data": {"": "of other data"}}, "of other data"),
+    ):
+        path.write_text(json.dumps(found | change))
+        with pytest.raises(InputError, match=words):
+            gates_study.run_part(options)

@@ -25,6 +25,7 @@ from drgcn.baselines.run import accuracies, plain_settings
 from drgcn.cli import main
 from drgcn.data import load
 from drgcn.errors import DrgcnWarning, InputError
+from drgcn.records import BaselineResult
 from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.report.verdicts import CellRows
 
@@ -284,3 +285,22 @@ def test_the_papers_row_has_the_better_form_of_planetoid(script):
         if cell.row == "Planetoid":
             forms = [numbers[cell.dataset] for numbers in script.PLANETOID.values()]
             assert cell.printed.mean == max(forms)
+
+
+def test_the_page_says_where_seeds_are_of_several_builds(script):
+    def made(source, seed, **settings):
+        method = LabelPropagation(**settings)
+        environment = {"source": source, "torch": "2", "torch_geometric": "2", "device": "one"}
+        seeds = {seed: BaselineResult(0.7, 0.7, {})}
+        data = {"name": "cora", "split": "public", "content_hash": "a"}
+        settings = plain_settings(method)
+        return BaselineRecord("label-propagation", settings, data, environment, "", 1.0, seeds)
+
+    one, two = made("a", 0), made("b", 1)
+    assert "several builds" not in script.where([one])
+    assert script.where([one, two]).endswith("several builds: label-propagation on cora (2).")
+    for source, marked in (("a", False), ("b", True)):
+        other = made(source, 0, class_mass=False)
+        results = (script.merged([record]) for record in (one, other))
+        table = script.tried_table(*results, script.builds_of([one, other]))
+        assert ("†" in table) is marked

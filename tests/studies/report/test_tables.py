@@ -219,6 +219,10 @@ def test_what_was_tried_is_ordered_by_model_and_validation(make_record):
         *(["gcn (lr 0.1)", "60.00"], ["gcn", "50.00"]),
         *(["fastgcn (lr 0.1)", "95.00"], ["fastgcn", "90.00"]),
     ]
+    assert "build" not in search_table(records)
+    records[0] = replace(records[0], environment=records[0].environment | {"source": "another"})
+    assert "| fastgcn | 90.00 † |" in search_table(records)
+    assert search_table(records).endswith("† Another build than that of the first row of the set.")
 
 
 def test_a_comparison_has_seeds_and_two_curves(make_record):

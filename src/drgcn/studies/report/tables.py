@@ -131,9 +131,7 @@ def gate_table(records: Sequence[RunRecord]) -> str:
             cells += [gain_words(rows["dr"], rows[None])]
             cells += [published_cell(rows[gate][0]) for gate in (None, "dr")]
             lines.append(cells)
-    table = Table(heads, lines).markdown("cells")
-    marked = any(OTHER in cell for cells in lines for cell in cells)
-    return f"{table}\n\n{OTHER.strip()} Another build than that of Dr." if marked else table
+    return _with_note(Table(heads, lines), "Another build than that of Dr.")
 
 
 def variant_table(records: Sequence[RunRecord]) -> str:
@@ -154,16 +152,28 @@ def variant_table(records: Sequence[RunRecord]) -> str:
 
 
 def search_table(records: Sequence[RunRecord]) -> str:
-    """Table of the settings tried, by dataset and model, the best on validation first."""
+    """Table of the settings tried, by dataset and model, the best on validation first.
+
+    Settings tried by another build than that of the first are marked.
+    """
     heads = ("dataset", "split", "tried", "validation accuracy %", "test accuracy %")
     lines = []
     rows = [(record, seeds, summarize(seeds)) for record, seeds in merge(records)]
     rows.sort(key=lambda row: (row[0].data["name"], *_model(row[0]), -row[2].val_mean))
+    first: dict[tuple[str, int, bool], Row] = {}
     for record, seeds, summary in rows:
+        chosen = first.setdefault((data_name(record), *_model(record)), (record, seeds))
+        other = "" if one_build((record, seeds), chosen) else OTHER
         cells = [data_name(record), record.data["split"], row_name(record)]
-        cells += [f"{summary.val_mean:.2f}", _accuracy(seeds)]
+        cells += [f"{summary.val_mean:.2f}{other}", _accuracy(seeds)]
         lines.append(cells)
-    return Table(heads, lines).markdown("cells")
+    return _with_note(Table(heads, lines), "Another build than that of the first row of the set.")
+
+
+def _with_note(table: Table, note: str) -> str:
+    """The table in Markdown, with what its mark says if it has one."""
+    text = table.markdown("cells")
+    return f"{text}\n\n{OTHER.strip()} {note}" if OTHER in text else text
 
 
 def data_name(record: RunRecord) -> str:
