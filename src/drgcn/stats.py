@@ -102,20 +102,29 @@ def printed_difference(
     """Return the mean of some values less a printed one, with a 95 % interval.
 
     With a printed deviation it is Welch's interval, which lets both sides have a spread of their
-    own. Without one the printed number is taken as it stands, and only ours vary.
+    own. Without one the printed number is taken as it stands, and only ours vary; but if it is of
+    one run, it is one more draw with the spread of ours.
 
     Args:
         values: Our values, one for each seed.
         mean: The printed mean.
         std: The printed standard deviation over runs.
-        runs: Number of runs behind the printed numbers.
+        runs: Number of runs behind the printed number.
 
     Example:
         >>> print(printed_difference([86.1, 86.5, 86.3], 86.0, None, 20))
         +0.30 [-0.20, +0.80]
+        >>> print(printed_difference([86.1, 86.5, 86.3], 86.0, None, 1))
+        +0.30 [-0.69, +1.29]
     """
-    if std is None or len(values) < 2:
+    if len(values) < 2 or (std is None and runs > 1):
         return mean_interval(values) - mean
+    if std is None:
+        # Variance of a draw less the mean of the others.
+        half = math.sqrt((1 + 1 / len(values)) * float(np.var(values, ddof=1)))
+        half *= float(special.stdtrit(len(values) - 1, _UPPER))
+        difference = _mean(values) - mean
+        return Interval(difference, difference - half, difference + half)
     ours, theirs = float(np.var(values, ddof=1)) / len(values), std**2 / runs
     difference, square = _mean(values) - mean, ours + theirs
     if square == 0:

@@ -78,6 +78,18 @@ def test_rounding_and_our_interval_add_up():
     assert judge_number([1.0055, 1.0045, 1.0065, 1.0055], 1.0, None, 4)[1] == "above"
 
 
+def test_a_printed_k_may_be_that_of_one_run(record, make_cell, make_table):
+    """Its spread is then that of ours: of which 1.00 is one more draw, though not their mean."""
+    spread = [1.012 + 0.006 * (-1) ** i for i in range(20)]
+    seeds = record(reweight="dr").seeds.items()
+    changed = {s: replace(r, k=[v, v + 0.01]) for (s, r), v in zip(seeds, spread, strict=True)}
+    rows = CellRows([replace(record(reweight="dr"), seeds=changed)])
+    for quantity, verdict in (("k1", "reproduced"), ("k2", "above")):
+        cell = make_cell("1.00", reweight="dr", quantity=quantity)
+        assert judge(make_table(cell), cell, rows).verdict == verdict
+    assert judge_number(spread, 1.0, None, 2)[1] == "above"
+
+
 def test_a_deviation_printed_elsewhere_holds(record, make_cell, make_table):
     """Table 12 prints 86.4 ± 0.3 and 86.8 ± 0.2 for these rows."""
     plain, dr = record(0.862), record(0.865, reweight="dr")

@@ -258,14 +258,20 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return CellVerdict(cell, values, None, "none printed")
     printed = cell.printed
     std = printed_deviation(cell)
-    difference, verdict = judge_number(values, printed.mean, std, printed.decimals)
+    # Over what K was averaged the paper does not say: it may be of one run.
+    runs = 1 if cell.quantity in ("k1", "k2") else PAPER_RUNS
+    difference, verdict = judge_number(values, printed.mean, std, printed.decimals, runs)
     if reason := _incomparable(cell, row, values):
         return CellVerdict(cell, values, difference, "not comparable", reason)
     return CellVerdict(cell, values, difference, verdict)
 
 
 def judge_number(
-    values: Sequence[float], mean: float, std: float | None, decimals: int
+    values: Sequence[float],
+    mean: float,
+    std: float | None,
+    decimals: int,
+    runs: int = PAPER_RUNS,
 ) -> tuple[Interval, Verdict]:
     """Return our difference from a printed number, and whether the number is reproduced.
 
@@ -276,10 +282,12 @@ def judge_number(
     Args:
         values: Our values, one for each seed.
         mean: The printed mean.
-        std: The printed standard deviation over :data:`PAPER_RUNS` runs; ``None`` if none is.
+        std: The printed standard deviation over its runs; ``None`` if none is.
         decimals: Printed digits after the point.
+        runs: Number of runs behind the printed number, see
+            :func:`drgcn.stats.printed_difference`.
     """
-    difference = printed_difference(values, mean, std, PAPER_RUNS)
+    difference = printed_difference(values, mean, std, runs)
     if not math.isfinite(difference.low):
         return difference, "not comparable"
     rounding = 0.5 * 10**-decimals + 1e-9
