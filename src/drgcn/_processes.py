@@ -1,4 +1,5 @@
-"""Processes of this machine: cores they may use, Ctrl-C, and the death of their parent."""
+"""Processes and threads of this machine: cores they may use, work side by side, Ctrl-C, and the
+death of their parent."""
 
 from __future__ import annotations
 
@@ -7,8 +8,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _PR_SET_PDEATHSIG = 1
 # Opened here: between fork and exec, opening a library might wait for a lock for ever.
@@ -21,6 +27,52 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # systems that know no affinity
         return os.cpu_count() or 1
+
+
+def side_by_side(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    threads: int,
+    stop: threading.Event | None = None,
+) -> list[Result]:
+    """Return what ``work`` returns for each item, with several of them under way.
+
+    Each is done on one thread: threads that share every small operation would wait for each other
+    most of the time, and on a machine that others use too nearly all of it.
+
+    Args:
+        work: The work on one item.
+        items: The items.
+        threads: Number of items under way.
+        stop: Set when one of them has failed or the user interrupts, so that the others may end.
+    """
+    with one_thread_each():
+        if threads == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(threads) as pool:
+            under_way = [pool.submit(work, item) for item in items]
+            try:
+                for done in as_completed(under_way):
+                    done.result()
+            except BaseException:
+                if stop is not None:
+                    stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [done.result() for done in under_way]
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Have torch take one thread for an operation, here and in threads that begin in the block."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:

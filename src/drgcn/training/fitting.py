@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -15,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch_geometric.data import Data
 
+from drgcn._processes import one_thread_each, side_by_side
 from drgcn.errors import DrgcnError, InputError
 from drgcn.training.calling import (
     Prepare,
@@ -54,6 +57,8 @@ from drgcn.training.trainer import TEST_CURVE, EpochLoop, LaneSettings, Progress
 
 # Seeds that are trained together on CPU, see :func:`seed_blocks`.
 CPU_LANES: Final = 4
+# Most nodes for which operations are too short for threads to share them on CPU.
+_ONE_THREAD: Final = 2**14
 # Fewest epochs for which a pass is recorded as a program, which takes a second.
 _WORTH_TRACING: Final = 20
 # A recorded epoch keeps a memory pool of its own beside that of the epochs before it, and
@@ -147,7 +152,8 @@ def fit(
         device: Device to train on. On CUDA an epoch is replayed as one graph.
         seeds_at_once: Most seeds in one pass on CUDA. (default: as many as free
             memory holds, found by trying)
-        progress: Called a few times a second with a :class:`Progress`.
+        progress: Called a few times a second with a :class:`Progress`; on CPU by any of the threads
+            that train, one at a time.
         checkpoint: Path at which the state is saved, one file per block of seeds, so that the
             same call resumes after a kill. Store the results, then call
             :func:`clear_checkpoint`.
@@ -378,11 +384,14 @@ def _run_pass(
     _expect_no_caches(model, task)
     lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
     _expect_settings_matter(model, task, training, [lane for lane, _ in grid_pass.settings])
+    sizes = [part.size for part in (*task.train, task.val, task.test)]
+    small = device.type == "cpu" and max(sizes) <= _ONE_THREAD
     running = Running()
     # Models of the library are made to be stacked, and their tests show that they can be.
     if task.batches is None and not type(model).__module__.startswith("drgcn.nn."):
         tracing = training.epochs >= _WORTH_TRACING
-        running = choose_way(make_model, task.val.inputs, device, tracing=tracing)
+        with one_thread_each() if small else contextlib.nullcontext():
+            running = choose_way(make_model, task.val.inputs, device, tracing=tracing)
     if running.reason:
         name = type(model).__name__
         _log.warning("%s is not trained in the fastest way: %s", name, running.reason)
@@ -405,9 +414,9 @@ def _run_pass(
     at_once = training.seeds_at_once
     if device.type == "cuda" and at_once is None:
         at_once = seeds_that_fit(make_trainer, lanes, device)
-    sizes = {split: one.sizes for split, one in tasks.items()}
+    parts = {split: one.sizes for split, one in tasks.items()}
     width = CPU_LANES if running.way == "stacked" else 1
-    blocks = lane_blocks(lanes, device, at_once, width, sizes)
+    blocks = lane_blocks(lanes, device, at_once, width, parts)
     if loop.checkpoint is not None:
         chosen = () if training.loss is None and training.metric is None else tuple(judged)
         settings = (*training.settings(loop.usual), *grid_pass.splits, *chosen)
@@ -417,14 +426,34 @@ def _run_pass(
     loop.asked = {(lane.seed, lane.trained) for lane in lanes}
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
-    results = []
-    for block in blocks:
-        trainer = make_trainer(block)
+    building = threading.Lock()  # draws from the generators of the process
+
+    def train(block: list[Lane]) -> FitResult:
+        with building:
+            trainer = make_trainer(block)
         seconds = loop.run(trainer)
-        results.append(_test(trainer, seconds, block, asked))
+        return _test(trainer, seconds, block, asked)
+
+    if small and running.way != "looped":
+        threads = torch.get_num_threads() if _keep_apart(model, training, running) else 1
+        loop.at_once = min(threads, len(blocks))
+        if loop.at_once > 1:
+            make_trainer(blocks[0]).record_passes()
+        results = side_by_side(train, blocks, loop.at_once, loop.stop)
+    else:
+        loop.at_once = 1
+        results = [train(block) for block in blocks]
     found = FitResult.concatenate(results)
     at = {lane.key: place for place, lane in enumerate(lane for block in blocks for lane in block)}
     return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepare)
+
+
+def _keep_apart(model: torch.nn.Module, training: _Training, running: Running) -> bool:
+    """Return whether blocks can be trained at the same time: nothing that they run has a state of
+    its own, or belongs to the thread that called."""
+    known = running.way == "traced" or type(model).__module__.startswith("drgcn.nn.")
+    functions = [f for f in (training.loss, training.metric) if not isinstance(f, str | None)]
+    return known and not functions and not torch.is_autocast_enabled("cpu")
 
 
 class Lane(NamedTuple):

@@ -144,7 +144,22 @@ class ModelStack:
             return self._forward(parameters, buffers, inputs)
 
     def _by_program(self, inputs: tuple[Any, ...], keys: Tensor | None) -> Tensor:
-        """Run a program, recorded at the first call with these arguments and in this mode."""
+        program, changing, given = self._program(inputs, keys)
+        return program(self.parameters, changing, given)
+
+    def record(self, inputs: tuple[Any, ...], *, training: bool) -> None:
+        """Record the pass with these arguments now, if passes are recorded: it cannot be done
+        while other threads run theirs."""
+        self.template.train(training)
+        if self.running.way == "traced":
+            keys = torch.zeros(len(self.seeds), dtype=torch.int64, device=self.device)
+            self._program(inputs, keys if training else None)
+
+    def _program(
+        self, inputs: tuple[Any, ...], keys: Tensor | None
+    ) -> tuple[Pass, dict[str, Tensor], Tensor]:
+        """Return a program, recorded at the first call with these arguments and in this mode, and
+        what it takes beside parameters."""
         constants, programs = self.running.constants, self.running.programs
         changing = {name: v for name, v in self.buffers.items() if name not in constants}
         drawn = [value for value in (keys, self.levels) if value is not None and keys is not None]
@@ -159,7 +174,7 @@ class ModelStack:
                 return self._lane(0, parameters, buffers, inputs, keys, levels)[None]
 
             programs[place] = (inputs, record(run, self.parameters, changing, given))
-        return programs[place][1](self.parameters, changing, given)
+        return programs[place][1], changing, given
 
     def sampled(
         self, batches: Tensor, inputs: tuple[Any, ...], keys: Tensor

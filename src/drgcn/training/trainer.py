@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -136,6 +138,13 @@ class Trainer:
         shape = (epochs, len(self.curve_names), seeds)
         self.curves = torch.zeros(shape, dtype=torch.float32, device=device)
         self.rule_state = rule.start(seeds, device)
+
+    def record_passes(self) -> None:
+        """Record all passes of a model that are recorded as programs before they are run."""
+        for part in self.task.train:
+            self.stack.record(part.inputs, training=True)
+        for part in (self.task.val, self.task.test):
+            self.stack.record(part.inputs, training=False)
 
     def run_epoch(self) -> None:
         """Train every seed for one epoch, validate, and keep or stop as the rule says."""
@@ -360,8 +369,8 @@ def _lane_axes(trainer: Trainer) -> dict[str, int | None]:
 class Progress:
     """Progress of a pass; loss and accuracy are means over the seeds still training.
 
-    ``seeds_at_once`` of all ``seeds`` are trained now; the others wait, on a GPU for lack of
-    memory.
+    ``seeds_at_once`` of all ``seeds`` are trained as one; the others wait, on a GPU for lack of
+    memory, or on CPU are trained beside them on other cores.
     """
 
     epochs_done: int
@@ -373,7 +382,7 @@ class Progress:
 
 
 class EpochLoop:
-    """Training of one block of seeds after another.
+    """Training of one block of seeds after another, or of several in threads of their own.
 
     Args:
         epochs: Budget of each block.
@@ -407,6 +416,10 @@ class EpochLoop:
         self.fingerprint = fingerprint
         self.finished = 0
         self.reported = 0.0
+        self.at_once = 1  # blocks that share the machine
+        self.stop = threading.Event()  # set for blocks to end where they are
+        self._begun: dict[int, int] = {}  # epochs of unfinished blocks by their threads
+        self._lock = threading.Lock()
 
     def run(self, trainer: Trainer) -> float:
         """Train one block to its end; return the seconds it took, over all attempts."""
@@ -420,12 +433,14 @@ class EpochLoop:
         self._run_epochs(trainer, path, spent)
         if trainer.epoch.is_cuda:
             torch.cuda.synchronize()
-        seconds = spent + time.perf_counter() - start
+        seconds = spent + (time.perf_counter() - start) / self.at_once
         # States are saved only between epochs: resumed from the middle of one, training would
         # not come to the same numbers. So an interruption goes back to the last checkpoint.
         if path is not None:
             self._save(path, trainer, seconds)
-        self.finished += 1
+        with self._lock:
+            self._begun.pop(threading.get_ident(), None)
+            self.finished += 1
         return seconds
 
     def _run_epochs(self, trainer: Trainer, path: Path | None, spent: float) -> None:
@@ -433,17 +448,20 @@ class EpochLoop:
         start = saved = time.perf_counter()
         begun = epoch = int(trainer.epoch)
         while epoch < self.epochs and bool(working.active.any()):
+            if self.stop.is_set():
+                raise CancelledError
             # Reading a result waits for the device, so several epochs are run between reads.
             epoch += runner.run(min(runner.stride, self.epochs - epoch))
             now = time.perf_counter()
-            self._report(working, epoch, now)
+            with self._lock:
+                self._report(working, epoch, now)
             due = path is not None and now - saved > self.checkpoint_every
             left = (now - start) / (epoch - begun) * (self.epochs - epoch)
             leaving = should_leave(working.active, left)
             if lanes is not None and (due or leaving):
                 take_back(trainer, working, lanes)
             if path is not None and due:
-                self._save(path, trainer, spent + now - start)
+                self._save(path, trainer, spent + (now - start) / self.at_once)
                 saved = now
             if leaving:
                 lanes = trainer.active.nonzero().flatten()
@@ -469,13 +487,14 @@ class EpochLoop:
     def _report(self, trainer: Trainer, epoch: int, now: float) -> None:
         going_on = bool(trainer.active.any())
         last = epoch == self.epochs or not going_on
+        self._begun[threading.get_ident()] = epoch
         if self.progress is None or (now - self.reported < _REPORT_EVERY and not last):
             return
         self.reported = now
         active = trainer.active if going_on else ~trainer.active
         self.progress(
             Progress(
-                epochs_done=self.finished * self.epochs + epoch,
+                epochs_done=self.finished * self.epochs + sum(self._begun.values()),
                 epochs_in_all=self.blocks * self.epochs,
                 train_loss=float(trainer.curve("train_loss")[epoch - 1][active].mean()),
                 val_accuracy=float(trainer.curve("val_accuracy")[epoch - 1][active].mean()),

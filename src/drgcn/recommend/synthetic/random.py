@@ -9,9 +9,7 @@ do not: IEEE 754 rounds them one way. So powers are built of these two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final
@@ -21,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from drgcn._processes import side_by_side
 from drgcn.errors import InputError
 
 _BITS: Final = 64
@@ -212,25 +211,11 @@ def for_each_chunk(
 ) -> None:
     """Calls ``work(begin, end)`` for every chunk.
 
-    On a CPU as many chunks as torch has threads are under way, each on one thread: threads that
-    share every small operation would wait for each other most of the time.
+    On a CPU as many chunks as torch has threads are under way.
     """
     pairs = list(pairwise(bounds))
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or len(pairs) == 1:
-        for begin, end in pairs:
-            work(begin, end)
+    if device.type == "cpu" and len(pairs) > 1:
+        side_by_side(lambda pair: work(*pair), pairs, torch.get_num_threads())
         return
-    with _one_thread_each(), ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, begin, end) for begin, end in pairs]:
-            done.result()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that begin now take the number over
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    for begin, end in pairs:
+        work(begin, end)

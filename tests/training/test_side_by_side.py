@@ -1,0 +1,121 @@
+"""Blocks of seeds in threads of their own: the numbers of one after the other, and one end."""
+
+import threading
+
+import pytest
+import torch
+from torch_geometric.nn import models
+
+from drgcn import fit
+from drgcn.nn import GCN
+from drgcn.training import Metric, clear_checkpoint
+from drgcn.training import stack as stacks
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def every_epoch(monkeypatch):
+    monkeypatch.setattr("drgcn.training.trainer._REPORT_EVERY", -1.0)
+
+
+def ours(data):
+    return lambda: GCN(data.num_features, 8, 4, reweight="dr", norm="batch")
+
+
+def of_pyg(data):
+    return lambda: models.GAT(
+        data.num_features, 8, num_layers=2, out_channels=4, dropout=0.5, norm="batch"
+    )
+
+
+def equal(first, second):
+    assert first.seeds == second.seeds
+    assert first.test_accuracy == second.test_accuracy
+    for name, curves in first.curves.items():
+        assert all(map(torch.equal, curves, second.curves[name])), name
+
+
+# Two blocks of four of ours; blocks of one of PyG's, recorded from 20 epochs on.
+@pytest.mark.parametrize(
+    ("make", "seeds", "epochs"), [(ours, range(7), 12), (of_pyg, range(3), 20)]
+)
+def test_blocks_side_by_side_are_those_one_after_the_other(
+    tiny, monkeypatch, every_epoch, make, seeds, epochs
+):
+    seen, recorded = [], []
+    true_record = stacks.record
+
+    def record(*arguments):
+        recorded.append(threading.current_thread())
+        return true_record(*arguments)
+
+    def progress(now):
+        thread = threading.get_ident()
+        seen.append((thread, torch.get_num_threads(), now.epochs_done, now.epochs_in_all))
+
+    both = fit(make(tiny), tiny, seeds, epochs=epochs)
+    monkeypatch.setattr(stacks, "record", record)
+    found = fit(make(tiny), tiny, seeds, epochs=epochs, progress=progress)
+    assert torch.get_num_threads() == 3
+    assert len({thread for thread, *_ in seen}) > 1
+    assert {taken for _, taken, *_ in seen} == {1}
+    done = [epochs for *_, epochs, _ in seen]
+    assert done == list(range(1, seen[0][-1] + 1))
+    assert set(recorded) <= {threading.main_thread()}
+    torch.set_num_threads(1)
+    alone = fit(make(tiny), tiny, seeds, epochs=epochs)
+    equal(found, alone)
+    equal(both, alone)
+
+
+def test_blocks_end_with_the_one_that_fails_and_go_on_from_their_checkpoints(
+    tiny, tmp_path, every_epoch
+):
+    path, calls = tmp_path / "pass", []
+    options = {"epochs": 40, "checkpoint": path, "checkpoint_every": 0}
+
+    def cut(now):
+        calls.append(now.epochs_done)
+        if now.epochs_done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(ours(tiny), tiny, range(8), progress=cut, **options)
+    assert torch.get_num_threads() == 3
+    assert calls[-1] < 30
+    resumed = fit(ours(tiny), tiny, range(8), **options)
+    clear_checkpoint(path)
+    equal(resumed, fit(ours(tiny), tiny, range(8), epochs=40))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_have_a_state_is_trained_in_the_thread_that_called(tiny):
+    threads = set()
+
+    def share(scores, labels):
+        threads.add(threading.get_ident())
+        return (scores.argmax(-1) == labels).float().mean()
+
+    metric = Metric("own", share)
+    fit(ours(tiny), tiny, range(8), epochs=2, metric=metric)
+    assert threads == {threading.get_ident()}
+
+
+def test_large_graphs_keep_all_threads_for_one_operation(tiny, monkeypatch, every_epoch):
+    monkeypatch.setattr("drgcn.training.fitting._ONE_THREAD", tiny.num_nodes - 1)
+    seen = set()
+    fit(
+        ours(tiny),
+        tiny,
+        range(8),
+        epochs=2,
+        progress=lambda _: seen.add((threading.get_ident(), torch.get_num_threads())),
+    )
+    assert seen == {(threading.get_ident(), 3)}
