@@ -152,8 +152,8 @@ def fit(
         device: Device to train on. On CUDA an epoch is replayed as one graph.
         seeds_at_once: Most seeds in one pass on CUDA. (default: as many as free
             memory holds, found by trying)
-        progress: Called a few times a second with a :class:`Progress`; on CPU by any of the threads
-            that train, one at a time.
+        progress: Called a few times a second with a :class:`Progress`; on CPU by any of the
+            threads that train, one at a time.
         checkpoint: Path at which the state is saved, one file per block of seeds, so that the
             same call resumes after a kill. Store the results, then call
             :func:`clear_checkpoint`.
