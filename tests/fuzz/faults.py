@@ -11,6 +11,7 @@ import os
 import resource
 import shutil
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from typing import Any, Final
 import pytest
 from safetensors import SafetensorError
 
+from drgcn.errors import DrgcnWarning
 from drgcn.records import load_sealed
 
 from .kills import FINISHED, VERBS, Verb, contents, names, recommend_train, records
@@ -77,7 +79,13 @@ def told_by(run: Callable[[Path], None], folder: Path, fault: Fault) -> tuple[in
     said, before = io.StringIO(), Path.cwd()
     os.chdir(folder)
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said), failing(fault):
+        with (
+            contextlib.redirect_stderr(said),
+            contextlib.redirect_stdout(said),
+            warnings.catch_warnings(),
+            failing(fault),
+        ):
+            warnings.simplefilter("always", DrgcnWarning)  # printed, as for who runs the verb
             run(folder)
         code = 0
     except SystemExit as ending:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import clicks, files, generators, verbs
+from . import clicks, files, generators, state, verbs
 from .generators import Target
 
 TARGETS: Final[dict[str, Target]] = {
     **generators.TARGETS,
     **files.TARGETS,
     **clicks.TARGETS,
+    **state.TARGETS,
     **verbs.TARGETS,
 }

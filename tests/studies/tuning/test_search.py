@@ -315,6 +315,25 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
             _ = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).trials
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "trials SET state = 'a'",
+        "trials SET number = number + 1",
+        "trial_values SET value_type = ''",
+        "trial_user_attributes SET value_json = 'nan'",
+        "trial_user_attributes SET key = 'another'",
+    ],
+)
+def test_a_study_of_odd_values_is_refused(tmp_path, change):
+    pytest.importorskip("optuna")
+    StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).add([Trial(0, {"lr": 0.01}, 2, [0.5])])
+    with sqlite3.connect(tmp_path / "study.db") as database:
+        database.execute(f"UPDATE {change}")
+    with pytest.raises(InputError, match=r"study\.db to be a study of this program"):
+        _ = StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).trials
+
+
 @pytest.mark.parametrize("strategy", ["random", "tpe"])
 def test_an_interruption_told_as_bad_input_is_no_trial(tiny, tmp_path, monkeypatch, strategy):
     if strategy == "tpe":

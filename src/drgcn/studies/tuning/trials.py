@@ -184,27 +184,27 @@ class StudyLog:
 
     @property
     def _frozen(self) -> list[FrozenTrial]:
-        found = self._study.get_trials(deepcopy=False)
-        for trial in found:  # those of earlier versions have no digest
-            digest = _digest(trial)
-            if trial.user_attrs.get(_DIGEST, digest) != digest:
-                raise _damaged(self.path, ValueError(f"trial {trial.number} was changed since"))
+        try:
+            found = self._study.get_trials(deepcopy=False)
+            for place, trial in enumerate(found):
+                if trial.number != place:
+                    raise ValueError(f"it has no trial {place}")
+                digest = _digest(trial)
+                if trial.user_attrs.get(_DIGEST, digest) != digest:  # earlier versions wrote none
+                    raise ValueError(f"trial {place} was changed since")
+                _check_trial(asdict(self._trial(trial)))
+        except Exception as error:  # a damaged file can raise nearly anything
+            raise _damaged(self.path, error) from None
         return found
 
     @property
     def trials(self) -> list[Trial]:
         """Trials so far, in order."""
-        return [
-            Trial(
-                trial.number,
-                trial.params,
-                self.epochs,
-                list(trial.user_attrs.get("val_accuracy", [])),
-                trial.user_attrs.get("reason", ""),
-                trial.user_attrs.get("seconds", 0.0),
-            )
-            for trial in self._frozen
-        ]
+        return [self._trial(trial) for trial in self._frozen]
+
+    def _trial(self, trial: FrozenTrial) -> Trial:
+        told = {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
+        return Trial(trial.number, trial.params, self.epochs, **{"val_accuracy": [], **told})
 
     def add(self, trials: Sequence[Trial]) -> None:
         """Add trials. One that could not be trained counts: time was spent on it."""
