@@ -322,12 +322,13 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
         "trials SET number = number + 1",
         "trial_values SET value_type = ''",
         "trial_user_attributes SET value_json = 'nan'",
-        "trial_user_attributes SET key = 'another'",
+        "trial_user_attributes SET key = 'another' WHERE key = 'sha256'",
     ],
 )
 def test_a_study_of_odd_values_is_refused(tmp_path, change):
     pytest.importorskip("optuna")
-    StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).add([Trial(0, {"lr": 0.01}, 2, [0.5])])
+    one = Trial(0, {"lr": 0.01, "dropout": 0.3, "hidden_channels": 8}, 2, [0.5])
+    StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).add([one])
     with sqlite3.connect(tmp_path / "study.db") as database:
         database.execute(f"UPDATE {change}")
     with pytest.raises(InputError, match=r"study\.db to be a study of this program"):
