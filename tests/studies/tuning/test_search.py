@@ -322,6 +322,8 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
         "trials SET number = number + 1",
         "trial_values SET value_type = ''",
         "trial_user_attributes SET value_json = 'nan'",
+        "study_user_attributes SET value_json = '3'",
+        "study_user_attributes SET value_json = 'null'",
         "trial_user_attributes SET key = 'another' WHERE key = 'sha256'",
     ],
 )

@@ -174,7 +174,10 @@ class StudyLog:
                 direction="maximize",
                 load_if_exists=True,
             )
-            asked = self._study.user_attrs.get(_QUESTION)
+            facts = self._study.user_attrs
+            asked = facts.get(_QUESTION)
+            if _QUESTION in facts:
+                expect_object(asked, "its question")
         except Exception as error:  # a damaged file can raise nearly anything
             raise _damaged(path, error) from None
         if asked is None:
