@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmark_tables import benchmark_table
+from benchmark_tables import benchmark_table, files, rows_of
 from gate_figure import gate_figure
 from pictures import save_figure
 from recommend_costs import cost_figure, cost_table, search_words
@@ -73,8 +73,32 @@ def blocks() -> dict[str, str]:
         "recommend search": search_words(),
         "serving limits": limits_table(),
         "serving load": benchmark_table("serving"),
-        "half life": benchmark_table("half_life", ("seconds",)),  # of a shared machine
+        "recommend lists": benchmark_table("recommend_lists", ("seconds",)),  # of a shared machine
+        "recommend lists words": list_words(),
     }
+
+
+def list_words() -> str:
+    """Each set in a sentence: lists that the model is surely above, or below, and the others."""
+    lines = []
+    found = [row for path in files("recommend_lists") for row in rows_of(path)]
+    for key in dict.fromkeys((row["data"], row["split"]) for row in found):
+        rows = [row for row in found if (row["data"], row["split"]) == key]
+        sides: dict[str, list[str]] = {
+            "surely above": [],
+            "surely below": [],
+            "not surely apart": [],
+        }
+        for row in rows[1:]:
+            low, high = float(row["over_low"]), float(row["over_high"])
+            side = (
+                "surely above" if low > 0 else "surely below" if high < 0 else "not surely apart"
+            )
+            sides[side].append(row["lists"])
+        words = "; ".join(f"{side}: {', '.join(names)}" for side, names in sides.items() if names)
+        best = max(rows, key=lambda row: float(row["recall@20"]))["lists"]
+        lines.append(f"- **{key[0]}, {key[1]}**: {words}. Highest: {best}.")
+    return "\n".join(lines) or NONE_YET
 
 
 def limits_table() -> str:

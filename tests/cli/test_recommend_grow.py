@@ -231,6 +231,42 @@ def test_clicks_that_count_by_their_age(shop):
     assert not (shop / "no").exists()
 
 
+def test_the_popularity_of_items_in_every_score(shop, tmp_path):
+    words = ("train", shop / "clicks", *QUICK, "--epochs-max", 1, "--split", "days:2")
+    said = done(*words, "--out", shop / "auto")
+    record = json.loads((shop / "auto" / "record.json").read_text())["popularity"]
+    assert f"weight of popularity, by validation: {record['chosen']}, Recall" in said
+    assert record["recall"][record["chosen"]] == max(record["recall"].values())
+    assert list(record["recall"])[:3] == ["0", "0.5", "1"]
+    assert len(record["recall"]) == 26
+    done(*words, "--out", shop / "one", "--popularity", "2:3")
+    done(
+        "train", "--config", shop / "one" / "config.toml", "--out", shop / "same", shop / "clicks"
+    )
+    done(*words, "--out", shop / "none", "--popularity", 0)
+    weights = {
+        (shop / name / "weights.safetensors").read_bytes()
+        for name in ("auto", "one", "same", "none")
+    }
+    assert len(weights) == 1
+    facts = [load_run(shop / name)[1]["training"]["popularity"] for name in ("one", "same")]
+    assert facts == [{"weight": 2.0, "half_life": 3.0}] * 2
+    assert load_run(shop / "none")[1]["training"]["popularity"] is None
+    found = json.loads(done("evaluate", shop / "one", "--n", 5, "--baselines", "--json"))
+    names = [one["name"] for one in found["baselines"]]
+    assert names == ["popular lately", "item-kNN", "EASE", "iALS"]
+    assert found["baselines"][0]["settings"]["half_life"] in (1, 3, 10, 30, 100)
+    more = ("--from", shop / "one", "--out", shop / "on", "--all-days", "--steps", 2)
+    done("train", shop / "clicks", *more)
+    assert load_run(shop / "on")[1]["training"]["popularity"] == facts[0]
+    no = ("--out", shop / "no")
+    for wrong in ("-1", "2:0", "2:", "x", "1:-3"):
+        assert "as a weight from 0 on" in refused(*words, *no, "--popularity", wrong)
+    some = ("train", shop / "clicks", *QUICK, *no, "--steps", 1, "--popularity")
+    assert "one --popularity with --epochs" in refused(*some, "auto")
+    assert not (shop / "no").exists()
+
+
 def test_only_an_export_is_replaced(shop):
     pytest.importorskip("faiss")
     (shop / "mine").mkdir()

@@ -39,6 +39,7 @@ _COLUMNS = (
     {"novelty": "novelty in bits"},
 )
 _CLASSICAL = ("item-kNN", "EASE", "iALS")
+_LATELY = "popular lately"  # where clicks have days
 
 
 def evaluate(
@@ -59,7 +60,12 @@ def evaluate(
         ),
     ] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="Also fit and measure item-kNN, EASE and iALS.")
+        bool,
+        typer.Option(
+            "--baselines",
+            help="Also measure items popular lately, where clicks have days, and fit item-kNN, "
+            "EASE and iALS.",
+        ),
     ] = False,
     ease_gib: Annotated[
         float, typer.Option(min=0, help="GiB that EASE may take; it is left out above.")
@@ -82,6 +88,7 @@ def evaluate(
     """
     import torch
 
+    from drgcn.recommend.clicks.data import has_ages
     from drgcn.recommend.clicks.splits import hold_out
     from drgcn.recommend.retrieval.baselines import score_baselines
     from drgcn.recommend.retrieval.evaluation import evaluate_lengths
@@ -115,8 +122,9 @@ def evaluate(
                 split,
                 lengths,
                 exclude_seen=exclude_seen,
-                names=_CLASSICAL,
+                names=((_LATELY,) if has_ages(loaded.data) else ()) + _CLASSICAL,
                 memory=int(ease_gib * 2**30),
+                data=loaded.data,
             )
     found = torch.unique(split.targets.by_user.col)
     unseen = int((split.train.by_item.degree[found.long()] == 0).sum())

@@ -298,10 +298,13 @@ def _explain(recommender: Recommender, item: int, user: int | Visitors, json: bo
         rows = [{"item": name, "part": part} for name, part in parts.items()]
         asked = lookup.array[item].as_py()
         facts = {"item": asked, "score": found.score, "clicked": rows, "rest": found.rest}
-        print(jsonlib.dumps(facts))
+        print(jsonlib.dumps(facts | {"popularity": found.popularity}))
         return
     print("clicked\tpart")
-    for name, part in {**parts, "(the user)": found.rest, "(score)": found.score}.items():
+    parts["(the user)"] = found.rest
+    if recommender.export.manifest.popularity is not None:
+        parts["(popularity)"] = found.popularity
+    for name, part in {**parts, "(score)": found.score}.items():
         print(f"{name}\t{part:.6g}")
 
 

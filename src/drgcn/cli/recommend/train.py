@@ -133,6 +133,14 @@ def train(
             show_default="none: all as often",
         ),
     ] = None,
+    popularity: Annotated[
+        str | None,
+        typer.Option(
+            help="Weight in every score of how popular the item is; 2:10 counts clicks half after "
+            "10 days; of several, as in 0,1,2:10, and of auto, validation chooses; 0 for none.",
+            show_default="auto; 0 with --epochs or --steps",
+        ),
+    ] = None,
     targets: Annotated[
         Targets,
         typer.Option(
@@ -317,6 +325,7 @@ def train(
         all_days=all_days,
         split=split,
         half_life=half_life,
+        popularity=popularity,
         from_run=from_run,
         targets=targets,
         seed=seed,

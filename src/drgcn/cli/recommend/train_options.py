@@ -83,6 +83,8 @@ _BATCHES = (128, 8192)
 _NEGATIVES = 1024  # at most; as many as a quarter of the batch
 #: Half-lives in days among which ``--half-life auto`` chooses.
 HALF_LIVES: tuple[float, ...] = (3.0, 10.0, 30.0, 100.0)
+#: Weights among which ``--popularity auto`` chooses, with all of these half-lives and none.
+POPULARITY_WEIGHTS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
 _MOST_USERS = 100_000  # looked at in validation
 # Clicks of a run, and how long it took: another that goes on from it is asked for these anew.
 _OF_ONE_RUN = (
@@ -116,6 +118,7 @@ class TrainOptions:
     all_days: bool
     split: str | None
     half_life: str | None
+    popularity: str | None
     from_run: Path | None
     targets: Targets
     seed: int
@@ -175,6 +178,11 @@ class TrainOptions:
                 "Expected one --half-life with --epochs or --steps, where nothing validates; "
                 "found several. Give one."
             )
+        if not self.validated and len(parse_popularity(self.popularity)) > 1:
+            raise InputError(
+                "Expected one --popularity with --epochs or --steps, where nothing validates; "
+                "found several. Give one, as in 2:10, or 0."
+            )
         if self.validated and self.targets is Targets.last_day:
             raise InputError(
                 "Expected --epochs or --steps with --targets last-day, which nothing validates; "
@@ -212,6 +220,7 @@ class TrainOptions:
         usual |= {"model": model, "loss": loss}
         usual["gate"] = Gate.dr if model is Model.sage else Gate.none
         usual["negatives"] = min((self.batch_size or usual["batch_size"]) // 4, _NEGATIVES)
+        usual["popularity"] = "auto" if self.validated else "0"
         if model is Model.hybrid:
             usual["cold_share"] = _COLD_SHARE
         skipped = () if self.validated else _VALIDATION
@@ -313,6 +322,35 @@ def parse_half_lives(text: str | None) -> tuple[float | None, ...]:
         raise InputError(
             f"Expected --half-life as days above zero such as 10 or 3,10,30, auto or none; found "
             f"{text!r}."
+        )
+    return tuple(found)
+
+
+def parse_popularity(
+    text: str | None, days: bool = True
+) -> tuple[tuple[float, float | None], ...]:
+    """Read weights with half-lives in days as ``2:10``, ``0.5``, several of them, or ``auto``.
+
+    Args:
+        text: The text.
+        days: True if clicks have days, by which ``auto`` may tell old ones.
+    """
+    if text is None:
+        return ((0.0, None),)
+    if text == "auto":
+        lives = (None, *(HALF_LIVES if days else ()))
+        return (0.0, None), *((weight, one) for one in lives for weight in POPULARITY_WEIGHTS)
+    found: list[tuple[float, float | None]] = []
+    for part in text.split(","):
+        weight, colon, life = part.partition(":")
+        try:
+            found.append((float(weight), float(life) if colon else None))
+        except ValueError:
+            found.append((math.nan, None))
+    if not all(0 <= w < math.inf and (h is None or 0 < h < math.inf) for w, h in found):
+        raise InputError(
+            f"Expected --popularity as a weight from 0 on, perhaps with a half-life in days, such "
+            f"as 0.5 or 2:10, several of these, or auto; found {text!r}."
         )
     return tuple(found)
 

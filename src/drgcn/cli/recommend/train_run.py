@@ -20,10 +20,17 @@ from drgcn.cli.recommend.train_options import (
     clicks_source,
     is_known,
     open_clicks,
+    parse_popularity,
 )
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.clicks.data import MANIFEST, click_weights, earlier_hashes, expect_ages
+from drgcn.recommend.clicks.data import (
+    MANIFEST,
+    click_weights,
+    earlier_hashes,
+    expect_ages,
+    has_ages,
+)
 from drgcn.recommend.clicks.splits import (
     FEW_TARGETS,
     ClickSplit,
@@ -43,6 +50,7 @@ from drgcn.recommend.distributed.group import (
 from drgcn.recommend.model import save_run
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.fitting import Fit, Fitting, Stopping, choose_half_life, popular_recall
+from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import (
     CHECKPOINT,
     CHOICE,
@@ -129,6 +137,8 @@ def prepare(options: TrainOptions) -> PreparedRun:
     options.settings(), options.stopping(), options.model_options()  # which check their values
     if any(options.half_lives):
         expect_ages(data)
+    if any(one.half_life for one in _popularities(options, data)):
+        expect_ages(data, "--popularity")
     origin = None if options.from_run is None else _open_origin(options.from_run, data, options)
     # Several ranks meet in the folder; one process makes it when there is something to write.
     (use_folder if "RANK" in os.environ else expect_folder)(options.out)
@@ -140,6 +150,12 @@ def prepare(options: TrainOptions) -> PreparedRun:
             file=sys.stderr,
         )
     return PreparedRun(replace(options, content_hash=data.content_hash), data, origin)
+
+
+def _popularities(options: TrainOptions, data: ClickData) -> tuple[Popularity, ...]:
+    """Terms for the popularity of items to choose from."""
+    found = parse_popularity(options.popularity, has_ages(data))
+    return tuple(Popularity(*one) for one in found)
 
 
 def _open_origin(run: Path, data: ClickData, options: TrainOptions) -> Origin:
@@ -243,6 +259,7 @@ def train_here(prepared: PreparedRun) -> None:
             prepared = replace(prepared, options=options)
         settings = options.settings()
         fit = _fit_with_progress(prepared, clicks, exchange, device)
+        options = replace(options, popularity=str(fit.popularity))
         if exchange.rank > 0:
             return
         source = clicks_source(options.data, options.data_root)
@@ -254,11 +271,17 @@ def train_here(prepared: PreparedRun) -> None:
             "last_day": _last_day(data, clicks, options),
             **relative_source(source, options.out),
             "targets": options.targets.value,
+            "popularity": fit.popularity.facts(),
             **asdict(replace(settings, steps=fit.steps)),
         }
         record = _record(data, clicks, fit, options, device)
         if recalls:
             record["half_life"] = {"chosen": options.half_life, "popular_recall": recalls}
+        if fit.popularity_recalls:
+            record["popularity"] = {
+                "chosen": options.popularity,
+                "recall": fit.popularity_recalls,
+            }
         if prepared.origin is not None:
             record["from"] = {"run": str(options.from_run), "weights": prepared.origin.digest}
         if exchange.size > 1:
@@ -416,6 +439,7 @@ def _fit_with_progress(
             look=None if quiet else look,
             progress=None if quiet else progress,
             origin=prepared.origin,
+            popularity=_popularities(options, prepared.data),
         )
         if stopping is None or clicks.validation is None:
             return fitting.fixed(clicks.graph, clicks.targets)
@@ -505,6 +529,9 @@ def print_run(out: Path, json: bool) -> None:
             print("it ended at the last epoch, not by patience: more may help (--epochs-max)")
     if tried := record.get("half_life"):
         print(f"half-life in days, chosen by lists of popular items: {tried['chosen']}")
+    if tried := record.get("popularity"):
+        recall = 100 * tried["recall"][tried["chosen"]]
+        print(f"weight of popularity, by validation: {tried['chosen']}, Recall {recall:.2f} %")
     again = " on all clicks, after validation," if found and found["refitted"] else ""
     print(
         f"{record['steps']:,} steps{again} in {record['seconds']:.1f} s, loss "

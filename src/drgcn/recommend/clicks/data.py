@@ -170,13 +170,18 @@ class ClickData:
         )
 
 
-def expect_ages(data: ClickData) -> None:
-    """Refuse clicks that cannot count by their age."""
-    if data.parts or data.graph.days is None:
+def has_ages(data: ClickData) -> bool:
+    """True if clicks have days that are days."""
+    return data.graph.days is not None and not data.parts
+
+
+def expect_ages(data: ClickData, option: str = "--half-life") -> None:
+    """Refuse clicks that cannot count by their age; ``option`` is what asks for it."""
+    if not has_ages(data):
         found = f"the parts {', '.join(data.parts)}" if data.parts else "none"
         raise InputError(
             f"Expected clicks with days for a half-life; found {found} in {data.name}. Leave "
-            f"--half-life out."
+            f"{option} out."
         )
 
 

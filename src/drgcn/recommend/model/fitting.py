@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import TrainSettings
+from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import ModelOptions, Origin, build_model
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import (
@@ -38,6 +39,7 @@ from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 #: Called with step, loss and recall at every look at validation.
 Look = Callable[[int, float, float], None]
 _BEST = "best."
+_CHOOSING = 10_000  # users at most that a term for popularity is chosen by
 _Row = tuple[float, float, float]  # step, loss, recall
 
 
@@ -202,6 +204,8 @@ class Fit:
         losses: Loss of each of them.
         seconds: Seconds of each stage: ``train``, and ``refit`` if there was one.
         fingerprint: Hash of model, settings and clicks of the last stage.
+        popularity: Term of its scores for the popularity of items.
+        popularity_recalls: Recall on validation with each term that was tried.
     """
 
     model: ClickSAGE | LightGCN
@@ -210,6 +214,8 @@ class Fit:
     losses: Tensor
     seconds: dict[str, float]
     fingerprint: str
+    popularity: Popularity = field(default_factory=Popularity)
+    popularity_recalls: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +235,8 @@ class Fitting:
         look: Called with step, loss and recall at every look at validation.
         progress: Called about once a second where nothing validates.
         origin: A model whose weights every training begins with. (default: fresh weights)
+        popularity: Terms of scores for the popularity of items, of which validation chooses; a
+            training of known length takes the first.
     """
 
     data: ClickData
@@ -242,6 +250,7 @@ class Fitting:
     look: Look | None = None
     progress: Callable[[TrainProgress], None] | None = None
     origin: Origin | None = None
+    popularity: Sequence[Popularity] = (Popularity(),)
 
     def fixed(self, graph: ClickGraph, targets: ClickGraph | None = None) -> Fit:
         """Train for the epochs or steps of the settings.
@@ -252,7 +261,8 @@ class Fitting:
         """
         model, done = self._train(graph, targets, self.settings)
         seconds = {"train": done.seconds}
-        return Fit(model, None, done.steps, done.losses, seconds, done.fingerprint)
+        facts = (done.losses, seconds, done.fingerprint, self.popularity[0])
+        return Fit(model, None, done.steps, *facts)
 
     def validated(self, split: ClickSplit, stopping: Stopping) -> Fit:
         """Train until validation no longer rises, and keep the weights that were best."""
@@ -266,24 +276,18 @@ class Fitting:
         )
         users = _some_users(split, stopping.most_users)
 
-        def measure() -> float:
+        def embedded() -> tuple[Tensor, Tensor]:
             model.eval()
             if isinstance(model, ClickSAGE):
                 assert attributes is not None
                 freeze(model, attributes, split.train)
-            vectors = embed_all(
-                model, self.data if attributes is None else attributes, split.train
-            )
-            report = evaluate(
-                *vectors,
-                split,
-                stopping.n,
-                exclude_seen=stopping.exclude_seen,
-                users=users,
-                baselines=False,
-            )
+            known = self.data if attributes is None else attributes
+            return embed_all(model, known, split.train)
+
+        def measure() -> float:
+            recall = _recall(embedded(), split, stopping, users)
             model.train()
-            return report.model["all"]["recall"].mean
+            return recall
 
         digest = self._digest
         known = run_fingerprint(model, self.data, split.train, split.targets, settings, digest)
@@ -301,7 +305,29 @@ class Fitting:
         )
         losses = trainer.losses[: plateau.best_step].cpu()
         seconds = {"train": plateau.seconds}
-        return Fit(model, plateau, plateau.best_step, losses, seconds, known)
+        fit = Fit(model, plateau, plateau.best_step, losses, seconds, known, self.popularity[0])
+        if len(self.popularity) == 1:
+            return fit
+        recalls = self._popularity_recalls(embedded(), model.temperature, split, stopping)
+        best = max(recalls, key=lambda one: recalls[one])  # of equals the first
+        named = {str(one): recall for one, recall in recalls.items()}
+        return replace(fit, popularity=best, popularity_recalls=named)
+
+    def _popularity_recalls(
+        self,
+        vectors: tuple[Tensor, Tensor],
+        temperature: float,
+        split: ClickSplit,
+        stopping: Stopping,
+    ) -> dict[Popularity, float]:
+        """Recall on validation with each of the terms."""
+        users = _some_users(split, min(stopping.most_users or _CHOOSING, _CHOOSING))
+        return {
+            one: _recall(
+                one.joined(*vectors, self.data, split.train, temperature), split, stopping, users
+            )
+            for one in self.popularity
+        }
 
     def refitted(self, split: ClickSplit, stopping: Stopping, graph: ClickGraph) -> Fit:
         """Choose a number of epochs by validation, then train a new model on all clicks for as
@@ -316,7 +342,14 @@ class Fitting:
         steps = max(round(chosen.steps * graph.num_clicks / split.train.num_clicks), 1)
         model, done = self._train(graph, None, replace(self.settings, steps=steps))
         seconds = {**chosen.seconds, "refit": done.seconds}
-        return Fit(model, chosen.plateau, steps, done.losses, seconds, done.fingerprint)
+        return replace(
+            chosen,
+            model=model,
+            steps=steps,
+            losses=done.losses,
+            seconds=seconds,
+            fingerprint=done.fingerprint,
+        )
 
     def _train(
         self, graph: ClickGraph, targets: ClickGraph | None, settings: TrainSettings
@@ -340,6 +373,20 @@ class Fitting:
     @property
     def _digest(self) -> str:
         return "" if self.origin is None else self.origin.digest
+
+
+def _recall(
+    vectors: tuple[Tensor, Tensor], split: ClickSplit, stopping: Stopping, users: Tensor | None
+) -> float:
+    report = evaluate(
+        *vectors,
+        split,
+        stopping.n,
+        exclude_seen=stopping.exclude_seen,
+        users=users,
+        baselines=False,
+    )
+    return report.model["all"]["recall"].mean
 
 
 def popular_recall(split: ClickSplit, stopping: Stopping, weights: Tensor | None = None) -> float:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError, how_to_install
+from drgcn.recommend.clicks.data import ClickData, click_weights, has_ages
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit
 from drgcn.recommend.retrieval.evaluation import (
@@ -29,6 +30,7 @@ from drgcn.sampling import CSRGraph
 #: Settings that validation chooses among, for each kind; all combinations are tried.
 SETTINGS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "popular": {},
+    "popular lately": {"half_life": (1, 3, 10, 30, 100)},
     "item-kNN": {"neighbors": (20, 100, 500), "shrink": (0, 10)},
     "EASE": {"penalty": (20, 100, 500, 2000)},
     "iALS": {"factors": (64,), "alpha": (1, 5, 20), "penalty": (3, 10, 30, 100)},
@@ -49,7 +51,7 @@ class BaselineScore:
     """One baseline on a split.
 
     Attributes:
-        name: ``"popular"``, ``"item-kNN"``, ``"EASE"`` or ``"iALS"``.
+        name: ``"popular"``, ``"popular lately"``, ``"item-kNN"``, ``"EASE"`` or ``"iALS"``.
         settings: Those that found most of the validation clicks.
         validation_recall: Recall on validation of each setting that was tried.
         lists: The measured lists of the test, by their length.
@@ -85,6 +87,7 @@ def score_baselines(
     names: Sequence[str] = tuple(SETTINGS),
     memory: int = MEMORY,
     validation_users: int = 10_000,
+    data: ClickData | None = None,
 ) -> list[BaselineScore]:
     """Fit classical recommenders and measure their lists as those of a model are measured.
 
@@ -100,6 +103,7 @@ def score_baselines(
         names: Baselines to run, in this order.
         memory: Bytes that the matrix of EASE may take. Above, EASE is refused.
         validation_users: Users that settings are chosen by, evenly spaced; all if there are fewer.
+        data: All clicks, whose days tell what is popular lately. (default: that list is refused)
     """
     if unknown := [name for name in names if name not in SETTINGS]:
         raise InputError(f"Expected baselines among {', '.join(SETTINGS)}; found {unknown[0]!r}.")
@@ -110,7 +114,7 @@ def score_baselines(
         some = some[torch.arange(validation_users) * some.numel() // validation_users]
     found = []
     for name in names:
-        if reason := _refusal(name, test.train.num_items, memory):
+        if reason := _refusal(name, test.train.num_items, memory, data):
             found.append(BaselineScore(name, refused=reason))
             continue
         start = time.perf_counter()
@@ -119,16 +123,21 @@ def score_baselines(
         recalls = []
         if len(tried) > 1:
             for settings in tried:
-                lists = _measured(name, settings, validation, lengths[:1], exclude_seen, some)
+                lists = _measured(
+                    name, settings, validation, lengths[:1], exclude_seen, some, data
+                )
                 recalls.append(float(lists[lengths[0]].values.recall.mean()))
         best = tried[int(np.argmax(recalls))] if recalls else tried[0]
-        lists = _measured(name, best, test, lengths, exclude_seen, users_to_evaluate(test))
+        every = users_to_evaluate(test)
+        lists = _measured(name, best, test, lengths, exclude_seen, every, data)
         seconds = time.perf_counter() - start
         found.append(BaselineScore(name, best, tuple(recalls), lists, seconds))
     return found
 
 
-def _refusal(name: str, items: int, memory: int) -> str:
+def _refusal(name: str, items: int, memory: int, data: ClickData | None) -> str:
+    if name == "popular lately" and (data is None or not has_ages(data)):
+        return "Expected clicks with days to count what is popular lately; found none."
     if name == "iALS" and importlib.util.find_spec("implicit") is None:
         return "Expected the package implicit for iALS; found none. " + how_to_install("ials")
     if name == "EASE" and (needed := 8 * items**2) > memory:
@@ -146,16 +155,22 @@ def _measured(
     lengths: Sequence[int],
     exclude_seen: bool,
     users: Tensor,
+    data: ClickData | None,
 ) -> dict[int, MeasuredLists]:
     train, targets = split.train.by_user.to("cpu"), split.targets.by_user.to("cpu")
     known = {n: min(n, train.num_cols) for n in lengths}
     longest = max(known.values())
 
+    weights = None
+    if name == "popular lately":
+        assert data is not None
+        weights = click_weights(data, split.train, **settings)
+
     def popular(some: Tensor) -> Tensor:
-        return popular_items(train, some, longest, exclude_seen=exclude_seen)
+        return popular_items(train, some, longest, exclude_seen=exclude_seen, weights=weights)
 
     make: Callable[[Tensor], Tensor] = popular
-    if name != "popular":
+    if name in _FITS:
         score = _FITS[name](click_matrix(split.train), **settings)
         make = _list_maker(score, train, longest, exclude_seen)
     found = measure_lists(make, train, targets, users.split(2**18), [*known.values()])

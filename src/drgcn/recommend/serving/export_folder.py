@@ -34,6 +34,7 @@ USERS, ITEMS, ITEM_ARRAY = "users.parquet", "items.parquet", "items.npy"
 INDEX, SEEN, MODEL, ATTRIBUTES = "index.faiss", "seen", "model", "attributes"
 ITEM_ATTRIBUTES, COUNTS, FOLD_IN = "item_attributes", "counts", "fold_in"
 LENGTHS: Final = f"{FOLD_IN}/lengths.npy"
+LATELY: Final = f"{COUNTS}/lately.npy"
 FORMAT: Final = "drgcn recommendations"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -57,8 +58,9 @@ class ExportManifest:
         data: Name and content hash of the clicks, how many made neighbours, and before which day
             they lie (``None``: all).
         metric: What items are ranked by: ``"ip"``, the inner product.
-        normalised: Whether vectors have length one, so that Euclidean distance ranks alike.
-        dim: Columns of a vector.
+        normalised: Whether vectors have length one (without the column of popularity), so that
+            Euclidean distance ranks alike.
+        dim: Columns of a vector, that of popularity included.
         dtype: ``"float32"`` or ``"float16"``.
         users: How many, the kind of their ids, and the table that maps rows to ids.
         items: Likewise.
@@ -71,6 +73,8 @@ class ExportManifest:
         files: Size and SHA-256 of every file.
         fold_in: Whether users can be embedded from clicked items. (default: no, as in exports
             of earlier versions)
+        popularity: Weight and half-life of the term for the popularity of items, which is the last
+            column of their vectors; ``None`` if there is none.
     """
 
     model: dict[str, Any]
@@ -87,6 +91,7 @@ class ExportManifest:
     environment: dict[str, Any]
     files: dict[str, dict[str, Any]]
     fold_in: bool = False
+    popularity: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> ExportManifest:
@@ -462,6 +467,13 @@ class ExportFolder:
         if self.manifest.listed(COUNTS):
             return self._array(f"{COUNTS}/items.npy", self.num_items)
         return torch.bincount(self.seen.col.long(), minlength=self.num_items)
+
+    @cached_property
+    def item_popularity(self) -> Tensor:
+        """Clicks on each item, counted by their age if scores know the age of clicks."""
+        if self.manifest.listed(LATELY):
+            return self._array(LATELY, self.num_items)
+        return self.item_clicks
 
     @cached_property
     def known_users(self) -> Tensor:

@@ -23,6 +23,7 @@ from drgcn.recommend.clicks.known_sets import load_clicks
 from drgcn.recommend.clicks.splits import ClickSplit, SplitRule, split_clicks
 from drgcn.recommend.model.embedding import FoldIn, embed_all, embed_with_fold_in
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
+from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import (
     HISTORY,
     RECORD,
@@ -43,6 +44,7 @@ from drgcn.recommend.serving.export_folder import (
     ITEM_ARRAY,
     ITEM_ATTRIBUTES,
     ITEMS,
+    LATELY,
     LENGTHS,
     MODEL,
     SEEN,
@@ -171,12 +173,18 @@ class LoadedRun:
             )
         return graph
 
+    @property
+    def popularity(self) -> Popularity:
+        """Term of its scores for the popularity of items."""
+        return Popularity.of_run(self.training)
+
     def vectors(
         self, graph: ClickGraph, device: torch.device | str = "cpu"
     ) -> tuple[Tensor, Tensor]:
         """Vectors of all users and of all items, with a graph's clicks as neighbours."""
-        model = self.model.to(device)
-        return embed_all(model, self.data, graph.to(device))
+        model, graph = self.model.to(device), graph.to(device)
+        found = embed_all(model, self.data, graph)
+        return self.popularity.joined(*found, self.data, graph, model.temperature)
 
 
 @dataclass(frozen=True)
@@ -250,13 +258,13 @@ def export(
     if there:
         ExportManifest.read(out)  # nothing else is ever replaced
     with replacing_folder(out) if there else whole_folder(out) as partial:
-        *found, fold_in = embed_with_fold_in(model.to(device), data, graph.to(device))
+        users, items, fold_in = embed_with_fold_in(model.to(device), data, graph.to(device))
+        users, items = run.popularity.joined(users, items, data, graph, model.temperature)
         # What is stored is what is ranked by: rounding comes first.
         users, items = (
             checked_vectors(part, f"vectors of {side}").to(_KINDS[settings.dtype])
-            for part, side in zip(found, ("users", "items"), strict=True)
+            for part, side in ((users, "users"), (items, "items"))
         )
-        del found
         seen = graph.to("cpu").by_user
         index = _write_index(users, items, seen, partial / INDEX, settings)
         users, items = users.cpu(), items.cpu()
@@ -265,7 +273,10 @@ def export(
         np.save(partial / ITEM_ARRAY, items.numpy())
         if settings.seen:
             seen.save(partial / SEEN)
-        _write_counts(partial / COUNTS, graph)
+        _write_counts(partial, graph)
+        if run.popularity.half_life is not None:
+            lately = run.popularity.counts(data, graph).float()
+            np.save(partial / LATELY, lately.numpy())
         if isinstance(model, ClickSAGE | AttributedLightGCN):
             save_run(partial / MODEL, model, run.training, torch.empty(0), {})
             for name in (HISTORY, RECORD):  # those of the run stay there
@@ -299,6 +310,7 @@ def export(
             seen=settings.seen,
             cold_users=describes_users(model, data),
             fold_in=fold_in is not None,
+            popularity=run.popularity.facts(),
             index=index,
             environment=dict(environment or {}),
             files={
@@ -324,9 +336,9 @@ def _only_categories(table: AttributeTable) -> AttributeTable:
 
 
 def _write_counts(folder: Path, graph: ClickGraph) -> None:
-    folder.mkdir()
+    (folder / COUNTS).mkdir()
     for side, rows in (("users", graph.by_user), ("items", graph.by_item)):
-        np.save(folder / f"{side}.npy", rows.degree.to("cpu", torch.int32).numpy())
+        np.save(folder / COUNTS / f"{side}.npy", rows.degree.to("cpu", torch.int32).numpy())
 
 
 def _write_fold_in(folder: Path, fold_in: FoldIn, dtype: torch.dtype) -> None:

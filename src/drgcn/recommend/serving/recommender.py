@@ -13,6 +13,7 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import several_names
+from drgcn.recommend.model.popularity import with_ones
 from drgcn.recommend.retrieval.blocks import ItemBlocks
 from drgcn.recommend.retrieval.exact import exact_top, pair_scores
 from drgcn.recommend.retrieval.index import FaissIndex
@@ -31,7 +32,8 @@ class RankedLists(TopItems):
 
     Attributes:
         fallback: Whether a list is that of the popular items, since the model knows nothing of
-            the user ``[queries]``; its scores are numbers of clicks.
+            the user ``[queries]``; its scores are numbers of clicks, by their age if the model's
+            scores know of it.
     """
 
     fallback: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
@@ -147,13 +149,15 @@ class Explanation:
         clicked: Rows of the items that the user has clicked, those that speak for it most first.
         parts: Part of the score that comes from each.
         rest: Part that comes from the user: its own embedding, its attributes, and biases. All
-            parts and the rest add up to the score.
+            parts, the rest and the popularity add up to the score.
+        popularity: Part that comes from the popularity of the item.
     """
 
     score: float
     clicked: Tensor
     parts: Tensor
     rest: float
+    popularity: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +251,7 @@ class Recommender:
         is searched exactly, and so is a list of certain items alone.
 
         Args:
-            vectors: One for each list.
+            vectors: One for each list; as users have them, or without the column of popularity.
             n: Length of a list.
             seen: What must not come out, a row for each vector.
             exact: Do without the index.
@@ -255,6 +259,7 @@ class Recommender:
         """
         if n < 1:
             raise InputError(f"Expected n to be at least one; found {n}.")
+        vectors = self._complete(vectors)
         index = None if exact or _is_narrow(among) else self.export.index
         if index is None:
             return self._best(self._item_blocks, vectors, n, seen, among)
@@ -285,7 +290,7 @@ class Recommender:
                 f"{export.item_lookup.ids(items[unknown[:1]].numpy())[0]}."
             )
         own = CSRGraph(torch.arange(len(items) + 1), items, export.num_items)
-        vectors = F.normalize(export.items[items].float(), dim=1)
+        vectors = F.normalize(self._own_columns(export.items[items].float()), dim=1)
         if export.manifest.normalised:
             return self.for_vectors(vectors, n, seen=own, exact=exact, among=among)
         return self._best(self._unit_blocks, vectors, n, own, among)
@@ -298,7 +303,8 @@ class Recommender:
         seen: CSRGraph | None = None,
         among: ItemFilter | None = None,
     ) -> TopItems:
-        """So many lists of the most clicked items; scores are numbers of clicks."""
+        """So many lists of the most clicked items; scores are numbers of clicks, by their age if
+        the model's scores know of it."""
         return self._best(self._popular_blocks, torch.ones(count, 1), n, seen, among)
 
     def why(self, item: int, user: int | Visitors) -> Explanation:
@@ -322,11 +328,26 @@ class Recommender:
                 "items that it knows, whose list is that of the popular items."
             )
         target = export.items[item].float()
-        score = float(pair_scores(vector[0], target, "ip"))
+        score = float(pair_scores(self._complete(vector)[0], target, "ip"))
+        popularity = 0.0
+        if export.manifest.popularity is not None:
+            target, popularity = target[:-1], float(target[-1])
         parts = fold_in.contributions(clicks, own, target, length)
         order = parts.argsort(descending=True, stable=True)
-        rest = score - float(parts.double().sum())
-        return Explanation(score, clicks.col.long()[order], parts[order], rest)
+        rest = score - popularity - float(parts.double().sum())
+        return Explanation(score, clicks.col.long()[order], parts[order], rest, popularity)
+
+    def _complete(self, vectors: Tensor) -> Tensor:
+        """Vectors with the column of popularity, if the export has one."""
+        manifest = self.export.manifest
+        lacks = manifest.popularity is not None and vectors.size(1) == manifest.dim - 1
+        return with_ones(vectors) if lacks else vectors
+
+    def _own_columns(self, items: Tensor) -> Tensor:
+        """Vectors of items without their popularity."""
+        if self.export.manifest.popularity is None:
+            return items
+        return F.pad(items[:, :-1], (0, 1))
 
     def _visitor_vectors(self, visitors: Visitors) -> tuple[Tensor, Tensor]:
         """Their vectors, and of which the model knows anything."""
@@ -378,11 +399,11 @@ class Recommender:
 
     @cached_property
     def _unit_blocks(self) -> ItemBlocks:
-        return ItemBlocks.of(F.normalize(self._item_blocks.items, dim=1))
+        return ItemBlocks.of(F.normalize(self._own_columns(self._item_blocks.items), dim=1))
 
     @cached_property
     def _popular_blocks(self) -> ItemBlocks:
-        return ItemBlocks.of(self.export.item_clicks[:, None].float().to(self.device))
+        return ItemBlocks.of(self.export.item_popularity[:, None].float().to(self.device))
 
     def _best(
         self,

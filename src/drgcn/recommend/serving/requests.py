@@ -77,12 +77,13 @@ class ClickedPart(BaseModel):
 
 
 class WhyResponse(BaseModel):
-    """The parts of a score, which add up to it with the rest."""
+    """The parts of a score, which add up to it with the rest and the popularity."""
 
     item: Id
     score: float
     clicked: list[ClickedPart] = Field(description="Those that speak for the item most first.")
     rest: float = Field(description="The part of the user's own embedding, attributes and biases.")
+    popularity: float = Field(description="The part of the item's popularity.")
 
     @property
     def num_lists(self) -> int:
@@ -287,7 +288,13 @@ class WhyRequest(_Request):
             ClickedPart(item=one, part=part)
             for one, part in zip(ids, found.parts.tolist(), strict=True)
         ]
-        return WhyResponse(item=self.item, score=found.score, clicked=parts, rest=found.rest)
+        return WhyResponse(
+            item=self.item,
+            score=found.score,
+            clicked=parts,
+            rest=found.rest,
+            popularity=found.popularity,
+        )
 
 
 def _visitors(
