@@ -161,6 +161,14 @@ def test_a_record_says_where_and_on_what_it_was_made(tiny, tmp_path):
     assert len(record.seeds[0].curve_train_loss) == 4
 
 
+def test_a_record_knows_what_a_guess_reaches(tiny, tmp_path):
+    (path,) = run(experiment(), tiny, range(1), tmp_path).paths
+    tested = tiny.y[tiny.test_mask]
+    data = RunRecord.read(path).data
+    assert data["guess"] == pytest.approx(float(tested.bincount().max()) / len(tested), abs=1e-6)
+    assert data["guess_nodes"] == len(tested)
+
+
 def test_nothing_is_left_but_the_record(tiny, tmp_path):
     outcome = run(experiment(), tiny, [0], tmp_path, checkpoint_every=0)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

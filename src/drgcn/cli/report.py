@@ -47,19 +47,20 @@ def report(
     if latex is not None:
         use_folder(latex, "--latex")
     whole = contents(found, pages, records)
+    title = "drgcn report" if table is None else f"drgcn report: {pages[0].heading}"
+    # Before anything is printed, which a closed pipe may end.
+    written = (
+        html and write_page(whole, html, title=title),
+        markdown and write_markdown(whole, markdown, title=title),
+        latex and write_latex(whole.tables, latex),
+    )
     print("\n".join(whole.lines))
     shown = ("records-table", "k-and-stuck") if table is None else (table, f"{table}-not-run")
     for one in whole.tables:
         if one.name in shown:
             print(f"\n{one.markdown_section()}")
-    title = "drgcn report" if table is None else f"drgcn report: {pages[0].heading}"
-    for path in (
-        html and write_page(whole, html, title=title),
-        markdown and write_markdown(whole, markdown, title=title),
-        latex and write_latex(whole.tables, latex),
-    ):
-        if path:
-            print(f"\n{path}")
+    for path in filter(None, written):
+        print(f"\n{path}")
 
 
 def _found_none(records: Path) -> str:

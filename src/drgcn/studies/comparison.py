@@ -20,7 +20,7 @@ from drgcn.stats import (
     decide,
     mean_interval,
 )
-from drgcn.studies.records import SeedResult
+from drgcn.studies.records import ERRORS, SeedResult
 
 Results = Mapping[int, SeedResult]
 #: A row and what it is held against, by their gates.
@@ -195,6 +195,15 @@ class Guess:
             objective.is_share,
         )
 
+    @staticmethod
+    def of_data(facts: Mapping[str, Any]) -> Guess | None:
+        """Return the guess that a run record knows for its data; earlier ones know none."""
+        if "guess" not in facts or "guess_nodes" not in facts:
+            return None
+        metric = str(facts.get("metric") or "accuracy")
+        more = metric not in ERRORS
+        return Guess(facts["guess"], facts["guess_nodes"], metric, more, share=more)
+
     def is_beaten_by(self, scores: Sequence[float]) -> bool:
         """Return whether the mean of some scores is better than the guess by more than chance on
         as many test nodes."""
@@ -231,6 +240,15 @@ class Guess:
         if self.share:
             return f"one answer for all test nodes reaches {self.metric} {100 * self.score:.2f} %"
         return f"one answer for all test nodes reaches {self.metric} {self.score:.4g}"
+
+    @property
+    def unbeaten(self) -> str:
+        """What to say where no row of a comparison is better."""
+        return (
+            f"Nothing was learnt: no row is better than a guess ({self.words}), and a comparison "
+            f"of guesses says nothing about the gates. Train longer, or look at features, labels "
+            f"and the metric first."
+        )
 
 
 @dataclass(frozen=True)
@@ -279,11 +297,7 @@ class Comparison:
         if not set(GATES) <= self.rows.keys():
             return None
         if not self.learnt:
-            return (
-                f"Nothing was learnt: no row is better than a guess ({self.guess.words}), and a "
-                f"comparison of guesses says nothing about the gates. Train longer, or look at "
-                f"features, labels and the metric first."
-            )
+            return self.guess.unbeaten
         return verdict(self.decided)
 
     def over_plain(self, gate: str | None) -> Interval | None:

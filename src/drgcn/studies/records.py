@@ -21,17 +21,20 @@ from drgcn.studies.experiment import MODELS, Experiment
 #: Facts of a record's environment that make up its build. Threads are left out: they change
 #: rounding alone.
 BUILD: Final = ("source", "torch", "torch_geometric", "device")
-# Metrics of which less is better.
-_ERRORS: Final = ("MAE", "MSE", "RMSE")
+#: Metrics of which less is better.
+ERRORS: Final = ("MAE", "MSE", "RMSE")
 # Metrics that are no shares between 0 and 1.
-_OF_VALUES: Final = ("R2", *_ERRORS)
-# What a record knows of its data; records from before one of them was kept lack it.
+_OF_VALUES: Final = ("R2", *ERRORS)
+# What a record knows of its data, with the best answer that is one for all test nodes (``guess``);
+# records from before one of them was kept lack it.
 _DATA: Final = {
     **dict.fromkeys(("name", "split", "feature_source", "normalize", "content_hash"), str),
     **dict.fromkeys(("nodes", "edges", "features", "classes", "train", "val", "test"), int),
     "split_seed": int | None,
     "options": dict[str, Any],
     "metric": str,
+    "guess": float,
+    "guess_nodes": int,
 }
 
 
@@ -162,6 +165,10 @@ class RunRecord(SeedRecord):
         if self.seconds < 0:
             raise ValueError(f"it took {self.seconds} seconds")
         share = self.data.get("metric") not in _OF_VALUES
+        if share and not 0 <= self.data.get("guess", 0) <= 1:
+            raise ValueError(f"its data has {self.data['guess']} as guess, which is no share")
+        if self.data.get("guess_nodes", 1) < 1:
+            raise ValueError(f"its data has {self.data['guess_nodes']} as guess_nodes")
         for seed, result in self.seeds.items():
             if not 1 <= result.best_epoch <= result.epochs:
                 raise ValueError(
@@ -182,10 +189,10 @@ def load_records(folder: Path) -> list[RunRecord]:
     more is better.
     """
     found = list(RunRecord.read_folder(folder).values())
-    shares = [record for record in found if record.data.get("metric") not in _ERRORS]
+    shares = [record for record in found if record.data.get("metric") not in ERRORS]
     if len(shares) < len(found):
         warn(
             f"{folder}: {len(found) - len(shares):,} records are left out, whose metric is "
-            f"{', '.join(_ERRORS)}: tables of records are in percent"
+            f"{', '.join(ERRORS)}: tables of records are in percent"
         )
     return shares

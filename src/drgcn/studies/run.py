@@ -47,7 +47,7 @@ from drgcn.training import (
 from drgcn.training.checkpoint import Lanes
 from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.objectives import LossChoice
-from drgcn.training.task import tested_inputs
+from drgcn.training.task import tested_inputs, tested_labels
 
 _OPTIMIZERS: dict[str, MakeOptimizer] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _CHECKPOINTS = ".checkpoints"
@@ -403,10 +403,15 @@ def _record(
     device: torch.device,
 ) -> RunRecord:
     epochs = sorted({e for e in _CURVE_EPOCHS if e < experiment.epochs} | {experiment.epochs})
+    labels, objective = tested_labels(data, None, usual_loss(data), experiment.metric)
     return RunRecord(
         experiment=experiment,
         data={key: data.dataset.to_dict()[key] for key in RECORDED_FACTS}
-        | {"metric": result.metric},
+        | {
+            "metric": result.metric,
+            "guess": round(objective.guess(labels), 6),
+            "guess_nodes": objective.sample_size(labels),
+        },
         environment=environment(device),
         started=started,
         seconds=result.seconds,

@@ -251,3 +251,21 @@ def test_gain_and_k_are_correlated_over_datasets(make_record, with_data):
         assert svg.count("<circle") == 5
         assert len(re.findall('<path class="dot [a-z ]+" d="M[^"]*Z"', svg)) == 1  # made-up data
         assert svg.count("hollow") == sum(test.sign == "unsure" for test in tests)
+
+
+def test_rows_that_learnt_nothing_are_named(records, many, with_data, tmp_path):
+    guessed = [with_data(one, guess=0.9, guess_nodes=1000) for one in records]
+    few = contents(guessed, [])
+    assert [words.partition(":")[0] for _, words in few.verdicts] == ["Nothing was learnt"] * 2
+    assert "the most frequent class is 90.00 % of the test nodes" in few.verdicts[0][1]
+    page = write_markdown(few, tmp_path / "few.md", title="x").read_text()
+    assert page.count("no better than a guess") == len(guessed)
+    whole = contents([*guessed, *many], [])
+    (line,) = [words for words in whole.findings if words.startswith("Nothing learnt: in 2 ")]
+    assert "cora" in line
+    # A row above the guess is a row like any other, and so is one whose record knows no guess.
+    better = [with_data(one, guess=0.8, guess_nodes=1000) for one in records]
+    for found in (better, records):
+        told = write_markdown(contents(found, []), tmp_path / "told.md", title="x").read_text()
+        assert "Nothing" not in told
+        assert "no better than" not in told

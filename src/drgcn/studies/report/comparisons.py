@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,18 +12,19 @@ import numpy as np
 from drgcn.reporting.charts import SMALL, Axis, Chart
 from drgcn.reporting.tables import Table
 from drgcn.stats import FEWEST, Correlation, Decision, correlate
-from drgcn.studies.comparison import Pair, decide_rows, k_words, summarize, verdict
+from drgcn.studies.comparison import Guess, Pair, decide_rows, k_words, summarize, verdict
 from drgcn.studies.experiment import unusual
 from drgcn.studies.report.gate_tests import GateTest, words
 from drgcn.studies.report.measurements import mean_saturation, share_words
 from drgcn.studies.report.tables import (
     GATES,
+    NO_BETTER,
     Row,
-    data_name,
+    above_guess,
     gain_words,
     one_build,
     published_cell,
-    row_name,
+    setting_name,
 )
 
 #: How pictures and their colours name a gate.
@@ -50,7 +51,7 @@ class ComparisonBlock:
         facts: What the data is, and what departs from the usual training.
         table: The rows.
         verdict: Sentences on what follows, or why nothing does; none unless plain, Dr and both
-            controls are there.
+            controls are there, or nothing was learnt.
         charts: Pictures.
         provenance: Where the numbers come from.
     """
@@ -77,25 +78,30 @@ def comparison_block(
     shown = {gate: gates[gate] for gate in GATES if gate in gates}
     record = next(iter(shown.values()))[0]
     data = record.data
-    plain = replace(record, experiment=replace(record.experiment, reweight=None))
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
     parts = "{train:,} / {val:,} / {test:,} nodes to train, validate, test."
     departs = unusual(record.experiment)
+    guess = Guess.of_data(data)
     return ComparisonBlock(
-        title=f"{data_name(record)}, split {data['split']}: {row_name(plain)}",
+        title=setting_name(record),
         short=_short(shown),
         facts=f"{counts}; {parts}".format_map(data)
+        + (f" A guess: {guess.words}." if guess else "")
         + (f" Departing from the usual training: {departs}." if departs else ""),
         table=_table(shown, f"comparison-{number}", str(data.get("metric") or "accuracy")),
-        verdict=_verdict(shown, decided),
+        verdict=_verdict(shown, decided, guess),
         charts=tuple(row_charts(shown)),
         provenance=f"Data {data['content_hash']}; {_build_words(shown)}.",
     )
 
 
-def _verdict(shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision]) -> tuple[str, ...]:
+def _verdict(
+    shown: Mapping[str | None, Row], decided: Mapping[Pair, Decision], guess: Guess | None
+) -> tuple[str, ...]:
     """The verdict of the command that trains the rows; where all settings of a report, judged
     together, come to another one, also that."""
+    if guess is not None and not any(map(above_guess, shown.values())):
+        return (guess.unbeaten,)
     if not set(GATES) <= shown.keys():
         return ()
     if others := [GATE_NAMES[gate] for gate in shown if not one_build(shown[gate], shown["dr"])]:
@@ -140,7 +146,7 @@ def _cells(row: Row, plain: Row | None) -> tuple[str, ...]:
     summary = summarize(seeds)
     return (
         record.experiment.label,
-        summary.words(2),
+        summary.words(2) + ("" if above_guess(row) else NO_BETTER),
         published_cell(record),
         "" if plain is None or plain is row or summary.seeds < 2 else gain_words(row, plain),
         k_words(summary.k),

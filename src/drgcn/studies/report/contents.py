@@ -40,10 +40,12 @@ from drgcn.studies.report.gate_tests import (
 from drgcn.studies.report.measurements import MISSING, epoch_time_table, k_table, spectrum_table
 from drgcn.studies.report.tables import (
     RECORD_HEADS,
+    above_guess,
     gate_groups,
     merge,
     record_rows,
     rows_by_build,
+    setting_name,
 )
 from drgcn.studies.report.verdicts import (
     PAPER_RUNS,
@@ -138,6 +140,7 @@ class Facts:
         counted: Counts of data that records have.
         printed_counts: Number of the counts of data that the paper prints.
         correlation: Of the gain over plain and K.
+        guesses: Settings in which no row is better than a guess.
     """
 
     networks: int
@@ -149,6 +152,7 @@ class Facts:
     counted: tuple[CellVerdict, ...] = ()
     printed_counts: int = 0
     correlation: Correlation | None = None
+    guesses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -220,7 +224,7 @@ def contents(
     return Contents(
         headline=words("headline", plain=plain)[0] if counted else "",
         verdicts=verdicts if few else (),
-        findings=tuple(words("findings", facts=facts, counted=counted)),
+        findings=tuple(words("findings", facts=facts, counted=counted, few=few)),
         picture=_count_picture(every) if counted else "",
         sections=tuple(section for section in sections if section is not None),
     )
@@ -247,6 +251,11 @@ def gather_facts(
         counted=tuple(one for one in data if one.values) if of_paper else (),
         printed_counts=len(data),
         correlation=correlation(with_k(every[None].tests)),
+        guesses=tuple(
+            setting_name(next(iter(group.values()))[0])
+            for group in gate_groups(records)
+            if not any(map(above_guess, group.values()))
+        ),
     )
 
 

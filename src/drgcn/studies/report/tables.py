@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from drgcn.data.catalog import describe, names, remark_of
 from drgcn.reporting.tables import Table
-from drgcn.studies.comparison import gain, k_words, summarize
+from drgcn.studies.comparison import Guess, gain, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
 from drgcn.studies.paper.page import published
 from drgcn.studies.records import RunRecord, SeedResult
@@ -34,6 +34,17 @@ RECORD_HEADS = (
 
 #: Said in place of a difference between rows of different builds.
 TWO_BUILDS = "records of two builds, not compared"
+
+
+#: Said of a row that has learnt nothing.
+NO_BETTER = ", no better than a guess"
+
+
+def above_guess(row: Row) -> bool:
+    """Return whether a row is better than one answer for all test nodes, or no guess is known."""
+    record, seeds = row
+    guess = Guess.of_data(record.data)
+    return guess is None or guess.is_beaten_by([one.test_accuracy for one in seeds.values()])
 
 
 def merge(records: Sequence[RunRecord]) -> list[Row]:
@@ -76,7 +87,8 @@ def record_rows(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
     for record, seeds in merge(records):
         name = (data_name(record), str(record.data["split"]), row_name(record))
         k, device = k_words(summarize(seeds).k), str(record.environment["device"])
-        rows.append((*name, _accuracy(seeds), published_cell(record), k, str(len(seeds)), device))
+        accuracy = _accuracy(seeds) + ("" if above_guess((record, seeds)) else NO_BETTER)
+        rows.append((*name, accuracy, published_cell(record), k, str(len(seeds)), device))
     return rows
 
 
@@ -174,6 +186,12 @@ def _with_note(table: Table, note: str) -> str:
     """The table in Markdown, with what its mark says if it has one."""
     text = table.markdown("cells")
     return f"{text}\n\n{OTHER.strip()} {note}" if OTHER in text else text
+
+
+def setting_name(record: RunRecord) -> str:
+    """What a record shares with those that differ in their gate: dataset, split and model."""
+    plain = replace(record, experiment=replace(record.experiment, reweight=None))
+    return f"{data_name(record)}, split {record.data['split']}: {row_name(plain)}"
 
 
 def data_name(record: RunRecord) -> str:
