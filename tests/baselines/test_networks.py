@@ -11,6 +11,7 @@ from drgcn.baselines.networks import (
     Generator,
     MixtureNetwork,
     NormedLinear,
+    _Game,
     edges_that_meet,
     pull_away,
 )
@@ -125,6 +126,43 @@ def test_pull_away_is_the_mean_squared_cosine_of_pairs():
     torch.testing.assert_close(pull_away(x), torch.stack(cosines).square().mean())
 
 
+def test_both_losses_of_the_gan_are_those_of_the_authors_code(monkeypatch):
+    """Transcribed from GraphSGAN.py of their release, as sums over rows."""
+    torch.manual_seed(0)
+    settings = GraphSGAN(channels=(6, 5), noise_channels=4, input_noise=0.0, hidden_noise=0.0)
+    game = _Game(settings, 3, 4, torch.device("cpu"))
+    losses = []
+    monkeypatch.setattr(game, "_step", lambda which, loss: losses.append((which, loss.detach())))
+    x, y, first, second = (
+        torch.randn(7, 3),
+        torch.arange(7) % 4,
+        torch.randn(9, 3),
+        torch.rand(8, 3),
+    )
+    torch.manual_seed(1)
+    game.train_classifier(x, y, first)
+    torch.manual_seed(2)
+    game.train_generator(second)
+    rows = []
+    for seed, count in ((1, 9), (2, 8)):
+        torch.manual_seed(seed)
+        rows.append(game._generator(count))
+    read, log_z = game._classifier.features_and_scores, lambda scores: scores.exp().sum(1).log()
+    (features, real), fake = read(first), read(rows[0])[1]
+    known = read(x)[1]
+    supervised = sum(log_z(known)[row] - known[row, y[row]] for row in range(7)) / 7
+    z_real, z_fake = log_z(real).exp(), log_z(fake).exp()
+    told = 0.5 * (-(z_real / (1 + z_real)).log().mean() - (1 / (1 + z_fake)).log().mean())
+    chances = real.exp() / real.exp().sum(1, keepdim=True)
+    entropy = -sum(p * p.log() for row in chances for p in row) / (9 * 4)
+    expected = supervised + 0.5 * told + entropy + pull_away(features)
+    made = read(rows[1])[0]
+    apart = sum(abs(made[:, d].mean() - read(second)[0][:, d].mean()) for d in range(5)) / 5
+    assert [which for which, _ in losses] == [0, 1]
+    torch.testing.assert_close(losses[0][1], expected.detach())
+    torch.testing.assert_close(losses[1][1], (apart + pull_away(made)).detach())
+
+
 @pytest.mark.parametrize(
     "method",
     [
@@ -139,6 +177,15 @@ def test_learns_what_features_and_edges_say(method):
     right = prediction.scores.argmax(dim=1) == data.y
     assert right[data.val_mask].double().mean() > 0.6  # a third by guessing
     assert prediction.chosen["epoch"] >= 1
+
+
+def test_the_gan_learns_what_features_say():
+    data = blocks()
+    data.x[torch.arange(60), data.y] += 3
+    data.x = data.x.repeat(1, 16)  # as many columns as vectors have
+    method = GraphSGAN(walks=2, channels=(32, 16), noise_channels=8, epochs=4, batches=25)
+    right = method.predict(data, 0).scores.argmax(dim=1) == data.y
+    assert right[data.val_mask].double().mean() > 0.8  # a third by guessing
 
 
 def test_validation_nodes_of_a_class_without_training_nodes_are_wrong_and_no_error():

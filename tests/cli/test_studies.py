@@ -50,6 +50,14 @@ def test_list_has_every_table_and_the_sum(call):
     (total,) = (line for line in lines if line.startswith("all "))
     assert next(word for word in total.split() if word.isdecimal()) == "306"
     assert "seeds" not in out
+    words = " ".join(out.split("Of ")[-1].split())
+    cells = [cell for table in paper_tables().values() for cell in table.cells]
+    assert words.startswith(f"{sum(cell.state is not None for cell in cells)} cells ")
+    assert all(cell.state is not None for cell in cells if cell.printed is not None)
+    assert words.endswith(
+        "25 need data without a direct link, 136 count or describe data, and 2 "
+        "are of private data."
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,8 @@ def test_list_counts_what_is_on_record(call, request, tmp_path):
     assert [semi[key] for key in ("printed", "runnable", "run_apart")] == [48, 24, 24]
     assert semi["on_record"] + semi["not_run"] == semi["runnable"]
     assert all(one["complete"] <= one["on_record"] for one in found)
+    assert semi["apart_complete"] + semi["apart_not_run"] <= semi["run_apart"]
+    assert semi["apart_complete"] >= 15
     # Only one record, and that of five seeds of twenty.
     (tmp_path / "some").mkdir()
     name = "reddit-like-full-asgcn-dr-*.json"
@@ -104,6 +114,7 @@ def test_show_resolves_every_cell(call):
     assert sage["settings"]["fan_outs"] == [10, 10]
     assert sage["budget"] == {"epochs": 100, "rule": "best-validation", "patience": None}
     assert not cells["ASGCN", "Reddit"]["runnable"]
+    assert (sage["state"], cells["ASGCN", "Reddit"]["state"]) == ("can be run", "needs data")
     assert "files of Reddit" in cells["ASGCN", "Reddit"]["reason"]
 
 
@@ -118,7 +129,7 @@ def test_show_in_words(call):
     assert "out_heads 8" in gat
     assert "at most 10000 epochs, stopped after 100 epochs without a better validation loss" in gat
     assert "stopped when the validation loss rises" in blocks["MLP | Cora: 55.1"]
-    assert "not run: quoted" in blocks["LP | Cora: 68.0"]
+    assert "run apart: quoted" in blocks["LP | Cora: 68.0"]
     assert "all at their default" in blocks["GCN | Cora: 81.5"]
     assert "needs: the files of PPI" in call("show", "ppi")[1]
     assert "instead: the table ppi-rebuilt" in call("show", "ppi")[1]

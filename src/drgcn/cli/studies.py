@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from drgcn.cli.options import Json
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+    from drgcn.records import BaselineRecord
     from drgcn.studies.paper.status import Recorded, TableCounts
 
 
@@ -40,14 +42,15 @@ def list_tables(results: Results = None, json: Json = False) -> None:
     """List the tables: numbers printed, cells that can be run, and those on record.
 
     Cells can be run by `drgcn reproduce`, need data that the user has to get first, or are run
-    apart, by `drgcn baselines`. With --results: how many of those that can be run have all seeds
-    on record, trained by one build, and how many were not run.
+    apart, by `drgcn baselines`; the rest counts data, or is of data that is private. With
+    --results: how many of those that can be run have all seeds on record, trained by one build,
+    and how many were not run.
     """
     from drgcn.studies.paper.page import paper_tables
     from drgcn.studies.paper.status import table_counts
 
-    known = _recorded(results)
-    counts = [table_counts(table, known) for table in paper_tables().values()]
+    known, baselines = _recorded(results)
+    counts = [table_counts(table, known, baselines) for table in paper_tables().values()]
     if json:
         print(jsonlib.dumps([one.to_dict() for one in counts]))
         return
@@ -98,20 +101,22 @@ def validate(
     print(f"all in order: {printed} printed numbers, {built} recipes that build")
 
 
-def _recorded(folder: Path | None) -> Recorded | None:
+def _recorded(folder: Path | None) -> tuple[Recorded | None, list[BaselineRecord]]:
     from drgcn.errors import InputError
+    from drgcn.records import BaselineRecord
     from drgcn.studies.paper.status import recorded
     from drgcn.studies.records import load_records
 
     if folder is None:
-        return None
+        return None, []
     if not folder.is_dir():
         raise InputError(f"Expected --results to be a folder of records; {folder} is none.")
-    return recorded(load_records(folder))
+    baselines = BaselineRecord.read_folder(folder / "baselines").values()
+    return recorded(load_records(folder)), list(baselines)
 
 
 def print_list(counts: Sequence[TableCounts]) -> None:
-    """Print one line per table, and the sums.
+    """Print one line per table, the sums, and what becomes of every cell.
 
     Names are there to be typed, so they are always whole: titles get the width that is left, or
     none, and on a narrower screen lines run over.
@@ -122,6 +127,25 @@ def print_list(counts: Sequence[TableCounts]) -> None:
     needed = Console(width=1000).measure(_table(counts, titles=False)).maximum
     titles = console.width >= needed + _EDGES + _LEAST
     Console(width=max(console.width, needed)).print(_table(counts, titles=titles))
+    print(fill(state_words(counts), console.width))
+
+
+def state_words(counts: Sequence[TableCounts]) -> str:
+    """Say what becomes of every cell: it can be run, is run apart, or why it is not run."""
+
+    def total(name: str) -> int:
+        return sum(getattr(one, name) for one in counts)
+
+    names = ("runnable", "run_apart", "need_data", "counted", "private")
+    run, apart, data, counted, private = map(total, names)
+    looked = counts[0].complete is not None
+    own = f" ({total('complete')} with all seeds, {total('not_run')} with none)" if looked else ""
+    other = f" ({total('apart_complete')} and {total('apart_not_run')})" if looked else ""
+    return (
+        f"Of {run + apart + data + counted + private} cells {run} can be run{own}, {apart} are "
+        f"run apart by drgcn baselines{other}, {data} need data without a direct link, {counted} "
+        f"count or describe data, and {private} are of private data."
+    )
 
 
 def _table(counts: Sequence[TableCounts], *, titles: bool) -> RichTable:

@@ -64,9 +64,7 @@ _PAGE: Final[dict[str, type]] = {
 _SHARE: Final = (0, 100)  # percent
 _BOUNDS: Final = {"test": _SHARE, "recall": _SHARE, "rate": _SHARE, "gain": (-100, 100)}
 _PRINTS_NONE: Final = "the paper prints no number here"
-_RUN_APART: Final = (
-    "quoted by the paper from others; run apart: drgcn baselines, docs/baselines.md"
-)
+_RUN_APART: Final = "quoted by the paper from others: drgcn baselines, docs/baselines.md"
 _SCALINGS = Literal["row", "standard", "none"]
 _HINTS: Final[dict[str, Any]] = {
     **get_type_hints(Experiment),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -11,15 +12,20 @@ from typing import Any, Final
 import torch
 
 from drgcn.errors import InputError
+from drgcn.records import BaselineRecord
 from drgcn.studies.experiment import Experiment, departures
 from drgcn.studies.paper.page import paper_table_of
-from drgcn.studies.paper.table import CellRecipe, PaperTable, TableCell
+from drgcn.studies.paper.table import CellRecipe, CellState, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
+from drgcn.studies.report.verdicts import CellRows
 from drgcn.studies.run import build, stopping_rule
 from drgcn.training import BestValidation, Patience
 
 _BUDGET: Final = ("epochs", "rule", "patience", "watch")
 _NAMED: Final = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
+_REASONS: Final[dict[CellState | None, str]] = {
+    **{"run apart": "run apart", "needs data": "needs", "private": "private"}
+}
 # Of data that the paper does not count: its recipes fit whatever widths there are.
 _SOME_WIDTHS = (16, 2)
 
@@ -53,6 +59,7 @@ def cell_facts(cell: TableCell, seeds: int) -> dict[str, Any]:
         "split": cell.split,
         "model": cell.label,
         "runnable": cell.runnable,
+        "state": cell.state,
         "reason": cell.reason,
         "stand_in": cell.stand_in,
         "note": cell.note,
@@ -88,7 +95,7 @@ def cell_words(cell: TableCell, seeds: int) -> list[str]:
             f"  budget: {seeds} seeds from 0, at most {ran.epochs} epochs, {_rule_words(ran)}",
         ]
     if cell.reason is not None:
-        lines.append(f"  {'needs' if cell.job is not None else 'not run'}: {cell.reason}")
+        lines.append(f"  {_REASONS.get(cell.state, 'not run')}: {cell.reason}")
     if cell.stand_in is not None:
         lines.append(f"  instead: {cell.stand_in}")
     if cell.note is not None:
@@ -166,9 +173,13 @@ class TableCounts:
         runnable: Cells that can be run.
         need_data: Cells that could be, if the user had the data.
         run_apart: Cells that ``drgcn baselines`` runs.
+        counted: Cells that count or describe data.
+        private: Cells of data that nobody else can have.
         on_record: Runnable cells of which any seed is on record; ``None`` if nobody looked.
         complete: Those of which every seed is, trained by one build.
         not_run: Runnable cells of which no seed is on record.
+        apart_complete: Cells run apart of which every seed is on record, of whatever builds.
+        apart_not_run: Cells run apart of which no seed is.
     """
 
     name: str
@@ -178,9 +189,13 @@ class TableCounts:
     runnable: int
     need_data: int
     run_apart: int = 0
+    counted: int = 0
+    private: int = 0
     on_record: int | None = None
     complete: int | None = None
     not_run: int | None = None
+    apart_complete: int | None = None
+    apart_not_run: int | None = None
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -191,29 +206,43 @@ class TableCounts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, without counts that nobody asked for."""
-        looked = {"on_record", "complete", "not_run"}
+        looked = {"on_record", "complete", "not_run", "apart_complete", "apart_not_run"}
         return {k: v for k, v in asdict(self).items() if v is not None or k not in looked}
 
 
-def table_counts(table: PaperTable, known: Recorded | None = None) -> TableCounts:
-    """Count the cells of a table.
+def table_counts(
+    table: PaperTable, known: Recorded | None = None, baselines: Iterable[BaselineRecord] = ()
+) -> TableCounts:
+    """Count the cells of a table by their state.
 
     Args:
         table: The table.
         known: Seeds on record, if they are to be counted.
+        baselines: Records of cells that are run apart.
     """
     seeds = [0 if known is None else seeds_of(cell, known) for cell in table.runnable]
+    states = Counter(cell.state for cell in table.cells)
+    rows = CellRows([], baselines=baselines)
+    apart = [
+        table.seeds if cell.exact and rows.values(cell) else len(rows.values(cell))
+        for cell in table.cells
+        if cell.baseline is not None
+    ]
     return TableCounts(
         name=table.name,
         number=table.number,
         title=table.title,
         printed=len(table.printed),
         runnable=len(table.runnable),
-        need_data=sum(cell.job is not None and not cell.runnable for cell in table.cells),
-        run_apart=sum(cell.baseline is not None for cell in table.cells),
+        need_data=states["needs data"],
+        run_apart=states["run apart"],
+        counted=states["counted"],
+        private=states["private"],
         on_record=None if known is None else sum(count > 0 for count in seeds),
         complete=None if known is None else sum(count >= table.seeds for count in seeds),
         not_run=None if known is None else sum(count == 0 for count in seeds),
+        apart_complete=None if known is None else sum(n >= table.seeds for n in apart),
+        apart_not_run=None if known is None else sum(n == 0 for n in apart),
     )
 
 

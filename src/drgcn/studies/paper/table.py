@@ -13,6 +13,8 @@ from drgcn.studies.experiment import Experiment
 _FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
 Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
 QUANTITIES: tuple[str, ...] = get_args(Quantity)
+CellState = Literal["can be run", "run apart", "needs data", "counted", "private"]
+STATES: tuple[CellState, ...] = get_args(CellState)
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,19 @@ class TableCell:
     def runnable(self) -> bool:
         """True if it can be run with data that everyone can have."""
         return self.job is not None and self.reason is None
+
+    @property
+    def state(self) -> CellState | None:
+        """What it takes to fill it; ``None`` for a place that the paper leaves empty."""
+        if self.runnable:
+            return "can be run"
+        if self.baseline is not None:
+            return "run apart"
+        if self.job is not None:
+            return "needs data"
+        if self.printed is None:
+            return None
+        return "counted" if self.quantity in ("count", "rate") else "private"
 
 
 @dataclass(frozen=True)
