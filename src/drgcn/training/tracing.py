@@ -27,6 +27,7 @@ from drgcn.nn.sparse import (
     csr_product,
     inner_products,
     sparse_product,
+    times,
 )
 
 # A function of parameters, buffers and keys, each stacked along a first axis.
@@ -330,22 +331,26 @@ class _Attention(torch.nn.Module):
     def __init__(self, to: Tensor, start: Tensor, x: Tensor, slope: float) -> None:
         super().__init__()
         (nodes, heads, _), self.slope = x.shape, slope
-        self.targets, self.sources = to, start
         self.eye = torch.eye(heads, dtype=x.dtype)[..., None]
-        self.largest = _LargestMessage(to, nodes, 0)
-        shape, places = (nodes, len(to)), torch.arange(len(to))
+        # Messages in the order of the matrix that adds them up.
+        pattern, self.order = SparsePattern.from_coordinates(to, start, (nodes, nodes))
+        self.targets, self.sources = to[self.order], start[self.order]
+        self.largest = _LargestMessage(self.targets, nodes, 0)
+        places, ones = torch.arange(len(to)), torch.ones(len(to), dtype=x.dtype)
         self.by_target, self.by_source = (
-            SparsePattern.from_coordinates(node, places, shape)[0].narrowed()
-            for node in (to, start)
+            SparseMatrix.from_coordinates(node, places, ones, (nodes, len(to))).constant_csr
+            for node in (self.targets, self.sources)
         )
-        # One matrix, in which every head of a node has a row: nothing need be transposed.
-        rows, columns = (
-            (node[:, None] * heads + torch.arange(heads)).flatten() for node in (to, start)
-        )
-        shape = (nodes * heads, nodes * heads)
-        pattern, self.entries = SparsePattern.from_coordinates(rows, columns, shape)
+        self.entries = self.from_entries = None
+        if heads > 1:  # one matrix, in which every head of a node has a row
+            rows, columns = (
+                (node[:, None] * heads + torch.arange(heads)).flatten()
+                for node in (self.targets, self.sources)
+            )
+            shape = (nodes * heads, nodes * heads)
+            pattern, self.entries = SparsePattern.from_coordinates(rows, columns, shape)
+            self.from_entries = self.entries.argsort()
         self.pattern = pattern.narrowed()
-        self.from_entries = self.entries.argsort()
 
     def forward(
         self, x: Tensor, source: Tensor, target: Tensor, factors: Tensor | None = None
@@ -364,16 +369,17 @@ class _AttentionSum(torch.autograd.Function):
         blocks = (torch.stack([source, target]) * of.eye).view(2 * x.size(1), -1)
         of_nodes = x.flatten(1) @ blocks.t()
         sent, received = of_nodes.chunk(2, 1)
-        scores = sent.index_select(0, of.sources) + received.index_select(0, of.targets)
+        scores = _rows(sent, of.sources) + _rows(received, of.targets)
         scores = F.leaky_relu_(scores, of.slope)
-        if float(of_nodes.abs().max()) < _LARGE_SCORE:
+        least, most = of_nodes.aminmax()
+        if float(least) > -_LARGE_SCORE and float(most) < _LARGE_SCORE:
             weights = scores.exp()
         else:
-            weights = (scores - of.largest(scores).index_select(0, of.targets)).exp_()
-        weights /= _sums(of.by_target, weights).index_select(0, of.targets)
-        factors = None if factors is None else factors.view(scores.shape)
-        values = weights if factors is None else weights * factors
-        values = values.flatten().index_select(0, of.entries)
+            weights = (scores - _rows(of.largest(scores), of.targets)).exp_()
+        weights /= _rows(times(of.by_target, weights), of.targets)
+        if factors is not None:
+            factors = _rows(factors.view(scores.shape), of.order)
+        values = _in_order(weights if factors is None else weights * factors, of.entries)
         ctx.of = of
         ctx.save_for_backward(x, blocks, scores, weights, factors, values)
         return csr_product(of.pattern, values, x.flatten(0, 1)).view(x.shape)
@@ -384,11 +390,11 @@ class _AttentionSum(torch.autograd.Function):
         x, blocks, scores, weights, factors, values = ctx.saved_tensors
         of, grad = ctx.of, grad.flatten(0, 1)
         found = inner_products(of.pattern, grad, x.flatten(0, 1))
-        found = found.index_select(0, of.from_entries).view(scores.shape)  # of weights
-        found = weights * (found if factors is None else found * factors)
-        found -= weights * _sums(of.by_target, found).index_select(0, of.targets)  # of scores
+        found = _in_order(found, of.from_entries).view(scores.shape)  # of weights
+        found = found.mul_(weights) if factors is None else found.mul_(factors).mul_(weights)
+        found -= weights * _rows(times(of.by_target, found), of.targets)  # of scores
         found = aten.leaky_relu_backward(found, scores, of.slope, True)  # of their two parts
-        of_nodes = torch.cat([_sums(of.by_source, found), _sums(of.by_target, found)], 1)
+        of_nodes = torch.cat([times(of.by_source, found), times(of.by_target, found)], 1)
         values = values.index_select(0, of.pattern.to_transpose)
         grad_x = csr_product(of.pattern.transpose, values, grad).view_as(x)
         grad_x.flatten(1).addmm_(of_nodes, blocks)
@@ -397,9 +403,15 @@ class _AttentionSum(torch.autograd.Function):
         return grad_x, both[:1], both[1:], None, None
 
 
-def _sums(of_nodes: SparsePattern, messages: Tensor) -> Tensor:
-    """Return the sums ``[nodes, heads]`` of messages ``[messages, heads]``."""
-    return csr_product(of_nodes, messages.new_ones(of_nodes.nnz), messages)
+def _rows(table: Tensor, rows: Tensor) -> Tensor:
+    """Return rows of a table; of a single column as numbers, a quarter of the time."""
+    if table.size(1) > 1:
+        return table.index_select(0, rows)
+    return table.squeeze(1).index_select(0, rows)[:, None]
+
+
+def _in_order(values: Tensor, order: Tensor | None) -> Tensor:
+    return values.flatten() if order is None else values.flatten().index_select(0, order)
 
 
 def _attend_in_one_step(program: fx.GraphModule, constants: Constants) -> None:
