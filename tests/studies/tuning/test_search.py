@@ -319,7 +319,9 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
     "change",
     [
         "trials SET state = 'a'",
-        "trials SET number = number + 1",
+        "trials SET number = number + 2",
+        "trials SET number = 0",
+        "trial_user_attributes SET trial_id = NULL",
         "trial_values SET value_type = ''",
         "trial_user_attributes SET value_json = 'nan'",
         "study_user_attributes SET value_json = '3'",
@@ -330,7 +332,8 @@ def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
 def test_a_study_of_odd_values_is_refused(tmp_path, change):
     pytest.importorskip("optuna")
     one = Trial(0, {"lr": 0.01, "dropout": 0.3, "hidden_channels": 8}, 2, [0.5])
-    StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).add([one])
+    two = replace(one, number=1, val_accuracy=[0.25])
+    StudyLog(tmp_path / "study.db", "a", {}, SPACE, 2).add([one, two])
     with sqlite3.connect(tmp_path / "study.db") as database:
         database.execute(f"UPDATE {change}")
     with pytest.raises(InputError, match=r"study\.db to be a study of this program"):

@@ -118,6 +118,8 @@ def _check_trial(facts: Any) -> None:
     expect_fields(Trial, facts, "a trial")
     if facts["number"] < 0 or facts["epochs"] < 1 or facts.get("seconds", 0.0) < 0:
         raise ValueError(f"trial {facts['number']} has a negative number, or no epochs")
+    if not facts["val_accuracy"] and not facts.get("reason"):
+        raise ValueError(f"trial {facts['number']} has no val_accuracy, and no reason for it")
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
@@ -139,9 +141,9 @@ def _expect_same(
         )
 
 
-def _digest(trial: FrozenTrial) -> str:
+def _digest(number: int, trial: FrozenTrial) -> str:
     told = {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
-    return identity_of([trial.params, trial.value, told])
+    return identity_of([number, trial.params, trial.value, told])
 
 
 class StudyLog:
@@ -192,7 +194,7 @@ class StudyLog:
             for place, trial in enumerate(found):
                 if trial.number != place:
                     raise ValueError(f"it has no trial {place}")
-                digest = _digest(trial)
+                digest = _digest(place, trial)
                 if trial.user_attrs.get(_DIGEST, digest) != digest:  # earlier versions wrote none
                     raise ValueError(f"trial {place} was changed since")
                 _check_trial(asdict(self._trial(trial)))
@@ -222,7 +224,7 @@ class StudyLog:
                 distributions={one.name: one.distribution() for one in self.space},
                 user_attrs=failed if trial.reason else {"val_accuracy": trial.val_accuracy},
             )
-            frozen.set_user_attr(_DIGEST, _digest(frozen))
+            frozen.set_user_attr(_DIGEST, _digest(trial.number, frozen))
             self._study.add_trial(frozen)
 
     def draw(self, seed: int) -> dict[str, Any]:
