@@ -36,9 +36,9 @@ _SOUND: Final[dict[str, list[str]]] = {
     "refine": ["own", "--out", "out"],
     "report": ["results"],
     "data info": ["wine"],
-    "data verify": ["--data-root", "own"],
+    "data verify": ["wine", "--data-root", "own"],
     "studies list": [],
-    "studies show": ["table-2"],
+    "studies show": ["main"],
     "reproduce": ["nothing", "--out", "out"],
     "recommend ingest": ["clicks.csv", "--out", "out"],
     "recommend info": ["shop/clicks"],
@@ -48,7 +48,7 @@ _SOUND: Final[dict[str, list[str]]] = {
     ],
     "recommend evaluate": ["shop/run", "--n", "5"],
     "recommend export": ["shop/run", "--n", "5", "--out", "out"],
-    "recommend query": ["shop/export", "u07"],
+    "recommend query": ["shop/export", "--user", "u07"],
     "recommend compare": ["nothing", "--out", "out"],
     "recommend generate": ["--fraction", "0.0001", "--out", "out"],
     "recommend serve": ["nothing"],
@@ -97,7 +97,7 @@ def _write_command(folder: Path, draw: random.Random) -> None:
         for path in sorted(_RESULTS.glob(_RECORD))[:2]:
             shutil.copy(path, place / "results")
     if "clicks.csv" in words:
-        (place / "clicks.csv").write_text("user,item,time\na,x,1\nb,x,2\nb,y,90000\n")
+        (place / "clicks.csv").write_text("user,item,time\na,x,1\nb,x,2\nb,y,90\n")
     for _ in range(draw.choice([0, 1, 1, 2])):
         if words and draw.random() < 0.3:
             words[draw.randrange(len(words))] = draw.choice(_ODD)
