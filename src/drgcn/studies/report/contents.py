@@ -115,10 +115,12 @@ class ResultCounts:
     Attributes:
         printed: How many there are, each as often as it is printed.
         of: How many have each verdict.
+        lacking: How many of those not run need data that is not at hand, or is private.
     """
 
     printed: int
     of: Mapping[Verdict, int]
+    lacking: int = 0
 
     @property
     def comparable(self) -> int:
@@ -247,7 +249,7 @@ def gather_facts(
         models=len({record.experiment.model for record, _ in rows}),
         datasets=len({str(record.data["name"]) for record, _ in rows}),
         families=tuple(every.values()),
-        results=ResultCounts(len(printed), count_verdicts(printed)) if of_paper else None,
+        results=_result_counts(printed) if of_paper else None,
         counted=tuple(one for one in data if one.values) if of_paper else (),
         printed_counts=len(data),
         correlation=correlation(with_k(every[None].tests)),
@@ -257,6 +259,12 @@ def gather_facts(
             if not any(map(above_guess, group.values()))
         ),
     )
+
+
+def _result_counts(printed: Sequence[CellVerdict]) -> ResultCounts:
+    lacking = [one for one in printed if one.cell.state in ("needs data", "private")]
+    missing = sum(one.verdict == "not run" for one in lacking)
+    return ResultCounts(len(printed), count_verdicts(printed), missing)
 
 
 def _count_picture(every: Mapping[str | None, Family]) -> str:
