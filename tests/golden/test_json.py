@@ -21,8 +21,6 @@ from drgcn.studies.paper.page import NAMES
 from .goldens import expect_json, expect_numbers, masked, sha
 
 RESULTS = Path(__file__).parents[2] / "results"
-# Wine is taken as it is.
-pytestmark = pytest.mark.filterwarnings("ignore:features have wildly different scales")
 
 
 @pytest.fixture
