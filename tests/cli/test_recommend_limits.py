@@ -51,7 +51,7 @@ def test_several_lengths_and_baselines_beside(shop, tmp_path):
     assert "Expected EASE to fit 0.0 GiB" in out
     record = json.loads((tmp_path / "e.json").read_text())
     assert (record["n"], [*record["other_lengths"]]) == (5, ["9"])
-    near, ease, _ = record["baselines"]
+    _, near, ease, _ = record["baselines"]
     assert [*near["lists"]] == ["5", "9"]
     assert near["lists"]["9"]["all"]["map"]["users"] == record["model"]["all"]["map"]["users"]
     assert ease["lists"] == {}

@@ -145,8 +145,7 @@ def train(
     from drgcn.cli.comparing import guess_of, print_comparison, print_grid, run_grids, run_rows
     from drgcn.data import load
     from drgcn.errors import warn
-    from drgcn.stability import feature_variance
-    from drgcn.studies.advice.feature_numbers import loudest, warning_of_scales
+    from drgcn.stability.measure import feature_variance, loudest, warning_of_scales
     from drgcn.studies.experiment import usual_scaling, with_settings
 
     if compare and reweight not in _COMPARED:

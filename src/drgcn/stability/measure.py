@@ -19,6 +19,9 @@ _ROUNDING = 1e-12
 _LEAST_TOLERANCE = 1e-10
 # Distance from 0 and 1 within which an entry of a gate counts as saturated.
 _MARGIN = 1e-3
+# From here on a few columns drown the others.
+LOUD = 100.0
+STANDARDISE = "Standardise them (--normalize standard; in Python normalize='standard')"
 
 
 def stability_k(
@@ -237,6 +240,22 @@ def variance_spread(x: Any) -> float:
             "The spread of variances is undefined: every feature is constant."
         )
     return float(variance.std(correction=0) / mean)
+
+
+def loudest(variance: Tensor) -> float:
+    """Return the largest variance over the median of the others, without those that are zero."""
+    kept = variance[variance > 0].sort().values
+    return float(kept[-1] / kept[:-1].quantile(0.5)) if len(kept) > 1 else 1.0
+
+
+def warning_of_scales(times: float) -> str | None:
+    """Return a sentence if a feature is so many times as loud that it drowns the others."""
+    if times <= LOUD:
+        return None
+    return (
+        f"features have wildly different scales: the largest variance is {times:,.0f} times the "
+        f"median of the others. {STANDARDISE}."
+    )
 
 
 def gate_saturation(s: Tensor, margin: float = _MARGIN) -> float:

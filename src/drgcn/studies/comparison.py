@@ -243,7 +243,7 @@ class Guess:
 
     @property
     def unbeaten(self) -> str:
-        """What to say where no row of a comparison is better."""
+        """The sentence for a comparison no row of which is better."""
         return (
             f"Nothing was learnt: no row is better than a guess ({self.words}), and a comparison "
             f"of guesses says nothing about the gates. Train longer, or look at features, labels "

@@ -12,8 +12,8 @@ from drgcn.recommend.clicks import ClickData, ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit, hold_out
 from drgcn.recommend.model import Exchange, ModelOptions, TrainSettings, build_model, save_run
 from drgcn.recommend.model.fitting import Fitting, Stopping
-from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.retrieval import evaluate
+from drgcn.recommend.retrieval.ranking import Popularity
 from drgcn.recommend.serving import (
     ExportFolder,
     ExportSettings,

@@ -50,7 +50,6 @@ from drgcn.recommend.distributed.group import (
 from drgcn.recommend.model import save_run
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.fitting import Fit, Fitting, Stopping, choose_half_life, popular_recall
-from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import (
     CHECKPOINT,
     CHOICE,
@@ -67,6 +66,7 @@ from drgcn.recommend.model.run_folder import (
     weights_digest,
 )
 from drgcn.recommend.model.training import TrainProgress
+from drgcn.recommend.retrieval.ranking import Popularity
 from drgcn.records import environment, load_sealed
 
 _SHARED = ".clicks-"

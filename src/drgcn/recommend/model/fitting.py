@@ -21,7 +21,6 @@ from drgcn.recommend.model.embedding import embed_all, freeze
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import TrainSettings
-from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import ModelOptions, Origin, build_model
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.model.training import (
@@ -33,7 +32,7 @@ from drgcn.recommend.model.training import (
     train,
 )
 from drgcn.recommend.retrieval.evaluation import evaluate, popular_items
-from drgcn.recommend.retrieval.ranking import is_seen
+from drgcn.recommend.retrieval.ranking import Popularity, is_seen
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
 
 #: Called with step, loss and recall at every look at validation.

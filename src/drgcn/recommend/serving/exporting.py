@@ -23,7 +23,6 @@ from drgcn.recommend.clicks.known_sets import load_clicks
 from drgcn.recommend.clicks.splits import ClickSplit, SplitRule, split_clicks
 from drgcn.recommend.model.embedding import FoldIn, embed_all, embed_with_fold_in
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
-from drgcn.recommend.model.popularity import Popularity
 from drgcn.recommend.model.run_folder import (
     HISTORY,
     RECORD,
@@ -35,7 +34,7 @@ from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.blocks import ItemBlocks, checked_vectors
 from drgcn.recommend.retrieval.exact import exact_top
 from drgcn.recommend.retrieval.index import KINDS, FaissIndex, _faiss, tune, write_index
-from drgcn.recommend.retrieval.ranking import is_listed
+from drgcn.recommend.retrieval.ranking import Popularity, is_listed
 from drgcn.recommend.serving.export_folder import (
     ATTRIBUTES,
     COUNTS,

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import several_names
-from drgcn.recommend.model.popularity import with_ones
 from drgcn.recommend.retrieval.blocks import ItemBlocks
 from drgcn.recommend.retrieval.exact import exact_top, pair_scores
 from drgcn.recommend.retrieval.index import FaissIndex
-from drgcn.recommend.retrieval.ranking import TopItems
+from drgcn.recommend.retrieval.ranking import TopItems, with_ones
 from drgcn.recommend.serving.export_folder import ExportFolder
 from drgcn.recommend.serving.exporting import MANY_SEEN
 from drgcn.recommend.serving.ids import as_texts, known_rows

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from drgcn.errors import InputError
+from drgcn.stability.measure import LOUD, STANDARDISE, warning_of_scales
 from drgcn.studies.advice.evidence import (
     counted,
     gate_study,
@@ -18,13 +19,7 @@ from drgcn.studies.advice.evidence import (
     raw_against_standard,
     summary,
 )
-from drgcn.studies.advice.feature_numbers import (
-    LOUD,
-    STANDARDISE,
-    FeatureNumbers,
-    feature_numbers,
-    warning_of_scales,
-)
+from drgcn.studies.advice.feature_numbers import FeatureNumbers, feature_numbers
 from drgcn.training.tracker import StabilityTracker
 
 # Where all dimensions are alike, and where a gate starts out stuck.

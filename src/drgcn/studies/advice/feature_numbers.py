@@ -29,11 +29,9 @@ from drgcn.stability import (
     gate_saturation,
     minimal_k_in_range,
 )
+from drgcn.stability.measure import loudest
 from drgcn.studies.records import RunRecord, load_records
 
-# From here on a few columns drown the others.
-LOUD = 100.0
-STANDARDISE = "Standardise them (--normalize standard; in Python normalize='standard')"
 # Beyond that a covariance takes more memory and time than these numbers are worth.
 _WIDEST = 8192
 _DRAWS = 8
@@ -117,22 +115,6 @@ def feature_numbers(source: Any) -> tuple[FeatureNumbers, Tensor]:
         saturation_risk=_saturation_risk(moments.mean),
     )
     return numbers, variance
-
-
-def loudest(variance: Tensor) -> float:
-    """Return the largest variance over the median of the others, without those that are zero."""
-    kept = variance[variance > 0].sort().values
-    return float(kept[-1] / kept[:-1].quantile(0.5)) if len(kept) > 1 else 1.0
-
-
-def warning_of_scales(times: float) -> str | None:
-    """Return a sentence if a feature is so many times as loud that it drowns the others."""
-    if times <= LOUD:
-        return None
-    return (
-        f"features have wildly different scales: the largest variance is {times:,.0f} times the "
-        f"median of the others. {STANDARDISE}."
-    )
 
 
 def _read(data: Data) -> Tensor:

@@ -120,7 +120,7 @@ class TableCell:
 
     @property
     def state(self) -> CellState | None:
-        """What it takes to fill it; ``None`` for a place that the paper leaves empty."""
+        """Way to fill the cell; ``None`` for a place that the paper leaves empty."""
         if self.runnable:
             return "can be run"
         if self.baseline is not None:

@@ -189,7 +189,7 @@ def _with_note(table: Table, note: str) -> str:
 
 
 def setting_name(record: RunRecord) -> str:
-    """What a record shares with those that differ in their gate: dataset, split and model."""
+    """Name that records share if only their gates differ: dataset, split and model."""
     plain = replace(record, experiment=replace(record.experiment, reweight=None))
     return f"{data_name(record)}, split {record.data['split']}: {row_name(plain)}"
 
