@@ -49,12 +49,11 @@ from drgcn.studies.advice.evidence import correction_of, gather
 from drgcn.studies.advice.feature_numbers import FILE as MEASURES
 from drgcn.studies.advice.feature_numbers import load_measures
 from drgcn.studies.advice.gain import study
-from drgcn.studies.comparison import summarize
+from drgcn.studies.comparison import GATES, summarize
 from drgcn.studies.experiment import MODELS, unusual
 from drgcn.studies.paper.page import RESULTS, paper_table_of
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.tables import (
-    GATES,
     OTHER,
     Row,
     data_name,

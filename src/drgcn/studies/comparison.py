@@ -83,6 +83,11 @@ def _mean_of_defined(values: Sequence[float | None]) -> float:
     return float(np.mean(defined)) if defined else math.nan
 
 
+def gate_place(gate: str | None) -> tuple[int, str]:
+    """Return the sort key of a gate: plain, Dr and the controls first, others by name."""
+    return (GATES.index(gate), "") if gate in GATES else (len(GATES), str(gate))
+
+
 def k_words(values: Sequence[float | None]) -> str:
     """Format K of every layer, to two digits however small; a dash where it is undefined."""
 

@@ -271,3 +271,17 @@ def test_rows_that_learnt_nothing_are_named(records, many, with_data, tmp_path):
         told = write_markdown(contents(found, []), tmp_path / "told.md", title="x").read_text()
         assert "Nothing" not in told
         assert "no better than" not in told
+
+
+def test_rows_of_other_gates_stand_beside_the_four(records, make_record, with_data, tmp_path):
+    other = [
+        with_data(make_record([0.9, 0.91], reweight=gate), name="cora")
+        for gate in ("variance", "class-share", "dr-one")
+    ]
+    page = write_report([*records, *other], tmp_path / "r.html", title="x").read_text()
+    charts = re.findall('one dot per seed: ([^"]*)"', page)
+    ends = "class-share 90.5, dr-one 90.5, variance 90.5"
+    assert [ends in words for words in charts].count(True) == 1
+    assert re.search(r'class="dot [^"]*three', page)
+    told = write_markdown(contents(other[1:2], []), tmp_path / "r.md", title="x").read_text()
+    assert "class-share" in told

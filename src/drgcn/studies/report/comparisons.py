@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,12 +12,20 @@ import numpy as np
 from drgcn.reporting.charts import SMALL, Axis, Chart
 from drgcn.reporting.tables import Table
 from drgcn.stats import FEWEST, Correlation, Decision, correlate
-from drgcn.studies.comparison import Guess, Pair, decide_rows, k_words, summarize, verdict
+from drgcn.studies.comparison import (
+    GATES,
+    Guess,
+    Pair,
+    decide_rows,
+    gate_place,
+    k_words,
+    summarize,
+    verdict,
+)
 from drgcn.studies.experiment import unusual
 from drgcn.studies.report.gate_tests import GateTest, words
 from drgcn.studies.report.measurements import mean_saturation, share_words
 from drgcn.studies.report.tables import (
-    GATES,
     NO_BETTER,
     Row,
     above_guess,
@@ -27,11 +35,9 @@ from drgcn.studies.report.tables import (
     setting_name,
 )
 
-#: How pictures and their colours name a gate.
-GATE_NAMES: Final[Mapping[str | None, str]] = {
-    **{None: "plain", "dr": "Dr", "static": "static", "constant": "constant"}
-}
+# Classes of the style sheet by gate, and those for other gates.
 _CLASSES: Final = {None: "plain", "dr": "dr", "static": "static", "constant": "constant"}
+_OTHERS: Final = ("one", "two", "three", "four", "five", "six")
 _CURVES: Final = {
     "curve_val_accuracy": ("validation {} %", 100.0),
     "curve_train_loss": ("training loss", 1.0),
@@ -39,6 +45,17 @@ _CURVES: Final = {
 _NAMED = 6
 _GAIN_SIZE = (1000.0, 360.0)
 _LETTER, _LINE = 6.0, 11.0  # room of a letter and of a line
+
+
+def gate_name(gate: str | None) -> str:
+    """Return the name of a gate in pictures."""
+    return {None: "plain", "dr": "Dr"}.get(gate, str(gate))
+
+
+def _class(gate: str | None, shown: Iterable[str | None]) -> str:
+    """Return the class of a gate in the style sheet, beside others that are shown."""
+    others = [other for other in shown if other not in _CLASSES]
+    return _CLASSES.get(gate) or _OTHERS[others.index(gate) % len(_OTHERS)]
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ def comparison_block(
         decided: The comparisons between them.
         number: Tells its table from those of other blocks.
     """
-    shown = {gate: gates[gate] for gate in GATES if gate in gates}
+    shown = {gate: gates[gate] for gate in sorted(gates, key=gate_place)}
     record = next(iter(shown.values()))[0]
     data = record.data
     counts = "{nodes:,} nodes, {edges:,} edges, {features:,} features, {classes} classes"
@@ -104,7 +121,7 @@ def _verdict(
         return (guess.unbeaten,)
     if not set(GATES) <= shown.keys():
         return ()
-    if others := [GATE_NAMES[gate] for gate in shown if not one_build(shown[gate], shown["dr"])]:
+    if others := [gate_name(gate) for gate in GATES if not one_build(shown[gate], shown["dr"])]:
         return tuple(words("undecided", others=others))
     own = decide_rows({gate: seeds for gate, (_, seeds) in shown.items()})
     among_all = decided["dr", None]
@@ -121,7 +138,7 @@ def _build_words(shown: Mapping[str | None, Row]) -> str:
             f"{where['device']}, torch {where['torch']}, PyG {where['torch_geometric']}, drgcn "
             f"{where['drgcn']} ({where['source']})"
         )
-        builds.setdefault(build, []).append(GATE_NAMES[gate])
+        builds.setdefault(build, []).append(gate_name(gate))
     if len(builds) == 1:
         return next(iter(builds))
     return "; ".join(f"{', '.join(names)}: {build}" for build, names in builds.items())
@@ -169,7 +186,7 @@ class _Curve:
 
 def row_charts(rows: Mapping[str | None, Row]) -> list[str]:
     """Three pictures of rows that differ in their gate alone; two if no curve was recorded."""
-    shown = {gate: rows[gate] for gate in GATES if gate in rows}
+    shown = {gate: rows[gate] for gate in sorted(rows, key=gate_place)}
     curves = [_chart(shown, name) for name in ("curve_val_accuracy", "curve_train_loss")]
     return [_seeds(shown), *filter(None, curves)]
 
@@ -181,7 +198,7 @@ def _metric(rows: Mapping[str | None, Row]) -> str:
 def _seeds(rows: Mapping[str | None, Row]) -> str:
     """A dot for every seed, and a line at their mean."""
     values = {g: [100 * r.test_accuracy for r in seeds.values()] for g, (_, seeds) in rows.items()}
-    names = [GATE_NAMES[gate] for gate in values]
+    names = [gate_name(gate) for gate in values]
     chart = Chart(
         Axis(-0.5, len(names) - 0.4, ""),
         Axis.around([v for each in values.values() for v in each], ""),
@@ -194,7 +211,7 @@ def _seeds(rows: Mapping[str | None, Row]) -> str:
         ),
     )
     for place, (gate, points) in enumerate(values.items()):
-        kind = _CLASSES[gate]
+        kind = _class(gate, values)
         for shift, value in zip(np.linspace(-0.18, 0.18, len(points)), points, strict=True):
             chart.dot(place + float(shift), value, kind)
         mean = float(np.mean(points))
@@ -235,7 +252,7 @@ def _curves(rows: Mapping[str | None, Row], name: str, factor: float) -> list[_C
             low, high = np.quantile(values, [0.1, 0.9], axis=0)
             epochs = [float(epoch) for epoch in record.curve_epochs[:length]]
             lines = [line.tolist() for line in (values.mean(0), low, high)]
-            found.append(_Curve(_CLASSES[gate], epochs, *lines))
+            found.append(_Curve(_class(gate, rows), epochs, *lines))
     return found
 
 

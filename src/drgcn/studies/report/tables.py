@@ -8,15 +8,12 @@ from dataclasses import replace
 
 from drgcn.data.catalog import describe, names, remark_of
 from drgcn.reporting.tables import Table
-from drgcn.studies.comparison import Guess, gain, k_words, summarize
+from drgcn.studies.comparison import GATES, Guess, gain, gate_place, k_words, summarize
 from drgcn.studies.experiment import MODELS, unusual, usual_scaling
 from drgcn.studies.paper.page import published
 from drgcn.studies.records import RunRecord, SeedResult
 
 Row = tuple[RunRecord, dict[int, SeedResult]]
-
-#: The rows of a whole comparison, in the order of every table.
-GATES = (None, "dr", "static", "constant")
 
 OTHER = " †"
 
@@ -263,9 +260,8 @@ def row_name(record: RunRecord) -> str:
     return record.experiment.label + (f" ({settings})" if settings else "")
 
 
-def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, str]:
+def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, tuple[int, str]]:
     experiment = record.experiment
-    gate = str(GATES.index(experiment.reweight))
     return (
         record.data["split"],
         record.data["name"],
@@ -273,5 +269,5 @@ def _order(record: RunRecord) -> tuple[str, str, int, bool, str, str, str]:
         experiment.pre_activation,
         experiment.norm or "",
         unusual(experiment),
-        gate,
+        gate_place(experiment.reweight),
     )
