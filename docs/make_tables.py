@@ -22,6 +22,7 @@ from findings_words import (
     citation_words,
     corar_words,
     findings_list,
+    ppi_words,
     raw_words,
     scaling_words,
     stopping_words,
@@ -71,6 +72,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
     "docs/findings.md",
+    "docs/audit.md",
     "docs/dependencies.md",
     *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("results*.md"))),
     "docs/decisions-data.md",
@@ -232,7 +234,9 @@ def main() -> None:
         "paper k": paper_k_table(records),
         "reddit like": variant_table([r for r in records if r.data["name"] == "reddit-like"]),
         "twitch": gate_table([r for r in records if r.data["name"] == "twitch"]),
-        "ppi rebuilt": gate_table(rebuilt) if rebuilt else "Not run yet.",
+        "ppi rebuilt": gate_table(rebuilt),
+        "ppi finding": ppi_words(rebuilt),
+        "ppi models": ppi_words(rebuilt, ("gat", "lgcn", "graphsage", "mlp")),
         "ppi epochs": benchmark_table("ppi"),
         "paper": "\n\n".join(
             f"**{paper_table_of(name).heading}**\n\n{paper_table(records, name, baselines)}"
