@@ -299,6 +299,16 @@ def test_a_log_that_was_changed_is_refused(tiny, tmp_path, old, new):
         assert [trial.number for trial in search(tiny, tmp_path).trials] == [1]
 
 
+def test_validation_above_one_is_that_of_an_error(tmp_path):
+    path, one = tmp_path / "search.json", Trial(0, {"lr": 0.01}, 2, [95.5])
+    error = {"experiment": {"metric": "MAE"}}
+    FileLog(path, "a", error).add([one])
+    assert FileLog(path, "a", error).trials == [one]
+    FileLog(tmp_path / "share.json", "a", {}).add([one])
+    with pytest.raises(InputError, match="trial 0 has a val_accuracy above 1"):
+        FileLog(tmp_path / "share.json", "a", {})
+
+
 def test_a_study_that_was_changed_is_refused(tiny, tmp_path):
     pytest.importorskip("optuna")
     one = Trial(0, {"lr": 0.01, "dropout": 0.3, "hidden_channels": 8}, 2, [0.5, 0.25])

@@ -21,6 +21,7 @@ from drgcn.records import (
     reason_of,
     sealed,
 )
+from drgcn.studies.records import ERRORS
 from drgcn.studies.tuning.space import SettingRange
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class FileLog:
             for name, search in found.items():
                 expect_object(search["question"], f"the question of {name}")
                 for facts in search["trials"]:
-                    _check_trial(facts)
+                    _check_trial(facts, search["question"])
         except (OSError, *UNSOUND) as error:
             raise _damaged(self.path, error) from None
         return found
@@ -114,12 +115,17 @@ class FileLog:
         write_whole(self.path, json.dumps(sealed(searches), indent=1, allow_nan=False) + "\n")
 
 
-def _check_trial(facts: Any) -> None:
+def _check_trial(facts: Any, question: Mapping[str, Any]) -> None:
     expect_fields(Trial, facts, "a trial")
     if facts["number"] < 0 or facts["epochs"] < 1 or facts.get("seconds", 0.0) < 0:
         raise ValueError(f"trial {facts['number']} has a negative number, or no epochs")
     if not facts["val_accuracy"] and not facts.get("reason"):
         raise ValueError(f"trial {facts['number']} has no val_accuracy, and no reason for it")
+    experiment = question.get("experiment")
+    metric = experiment.get("metric") if isinstance(experiment, dict) else None
+    # All but errors end at one; R2 alone may lie below zero, and is no part of a question.
+    if metric not in ERRORS and max(facts["val_accuracy"], default=0.0) > 1:
+        raise ValueError(f"trial {facts['number']} has a val_accuracy above 1")
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
@@ -197,7 +203,7 @@ class StudyLog:
                 digest = _digest(place, trial)
                 if trial.user_attrs.get(_DIGEST, digest) != digest:  # earlier versions wrote none
                     raise ValueError(f"trial {place} was changed since")
-                _check_trial(asdict(self._trial(trial)))
+                _check_trial(asdict(self._trial(trial)), self._study.user_attrs[_QUESTION])
         except Exception as error:  # a damaged file can raise nearly anything
             raise _damaged(self.path, error) from None
         return found
