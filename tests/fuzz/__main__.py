@@ -101,6 +101,8 @@ def run(seconds: float, seed: int, record: Path | None, only: list[str]) -> int:
                         worker.wait()
                         _note(log, "hang")
                     if (code := worker.poll()) is not None:
+                        if code > 0 and not log.stat().st_size:
+                            raise SystemExit("a worker cannot begin; its words stand above")
                         _note(log, "signal" if code < 0 else "traceback")
                         workers[log] = _start(log, _last_seed(log, seed) + _WORKERS, only)
         finally:
