@@ -1,4 +1,4 @@
-"""What the lists of ``drgcn recommend train`` are worth beside classical ones, on published sets.
+"""Measure the lists of ``drgcn recommend train`` beside classical ones, on published sets.
 
 The model is trained once, as the command trains it, with its term for popularity chosen by
 validation; the same weights without that term are beside it, and on demand a second training with

@@ -93,7 +93,7 @@ def place_of(record: BaselineRecord) -> Place:
 
 
 def builds_of(records: list[BaselineRecord]) -> dict[Place, set[tuple[str, ...]]]:
-    """What trained the seeds of each row: source, libraries and machine."""
+    """Return the builds that trained the seeds of each row: source, libraries and machine."""
     found: dict[Place, set[tuple[str, ...]]] = {}
     for one in records:
         build = tuple(str(one.environment.get(name)) for name in BUILD)

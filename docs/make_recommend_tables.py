@@ -89,7 +89,9 @@ def list_words() -> str:
             "surely below": [],
             "not surely apart": [],
         }
-        for row in rows[1:]:
+        for row in rows:
+            if not row["over_low"]:  # the model itself
+                continue
             low, high = float(row["over_low"]), float(row["over_high"])
             side = (
                 "surely above" if low > 0 else "surely below" if high < 0 else "not surely apart"

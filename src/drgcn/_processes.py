@@ -62,17 +62,33 @@ def side_by_side(
         return [done.result() for done in under_way]
 
 
+class _Threads:
+    """Blocks of one thread that are open in this process, and torch's threads before the first:
+    blocks of several threads do not end in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.lock, self.blocks, self.before = threading.Lock(), 0, 1
+
+
+_THREADS = _Threads()
+
+
 @contextmanager
 def one_thread_each() -> Iterator[None]:
     """Have torch take one thread for an operation, here and in threads that begin in the block."""
     import torch
 
-    threads = torch.get_num_threads()
+    with _THREADS.lock:
+        if not _THREADS.blocks:
+            _THREADS.before = torch.get_num_threads()
+        _THREADS.blocks += 1
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        with _THREADS.lock:
+            _THREADS.blocks -= 1
+            torch.set_num_threads(1 if _THREADS.blocks else _THREADS.before)
 
 
 def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:

@@ -85,7 +85,7 @@ _PASSED: Final = ("drgcn", "torch", "torch_geometric", "contextlib")
 def warn(words: str) -> None:
     """Warn with a :class:`DrgcnWarning` that points at the line of the user's that led here."""
     frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _PASSED:
+    while frame.f_back and (frame.f_globals.get("__name__") or "").split(".")[0] in _PASSED:
         frame = frame.f_back
     warnings.warn_explicit(
         words,

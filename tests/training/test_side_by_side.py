@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch_geometric.nn import models
 
-from drgcn import fit
+from drgcn import DimensionalReweighting, fit
+from drgcn._processes import one_thread_each
 from drgcn.nn import GCN
-from drgcn.training import Metric, clear_checkpoint
+from drgcn.training import BestValidation, Metric, clear_checkpoint
 from drgcn.training import stack as stacks
+from drgcn.training.trainer import EpochLoop
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +108,58 @@ def test_what_may_have_a_state_is_trained_in_the_thread_that_called(tiny):
     metric = Metric("own", share)
     fit(ours(tiny), tiny, range(8), epochs=2, metric=metric)
     assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("of", ["gate", "rule"])
+def test_gates_and_rules_of_ones_own_stay_in_the_thread_that_called(tiny, of):
+    threads = set()
+
+    class OwnGate(DimensionalReweighting):
+        def from_mean(self, mean):
+            threads.add(threading.get_ident())
+            return super().from_mean(mean)
+
+    class OwnRule(BestValidation):
+        def update(self, *arguments):
+            threads.add(threading.get_ident())
+            return super().update(*arguments)
+
+    gate, rule = (OwnGate, None) if of == "gate" else ("dr", OwnRule())
+    make = lambda: GCN(tiny.num_features, 8, 4, reweight=gate)  # noqa: E731
+    fit(make, tiny, range(8), epochs=2, **({} if rule is None else {"rule": rule}))
+    assert threads == {threading.get_ident()}
+
+
+def test_passes_of_two_threads_leave_the_number_of_threads_as_it_was():
+    begun, other = threading.Event(), threading.Event()
+
+    def first():
+        with one_thread_each():
+            begun.set()
+            other.wait(10)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert begun.wait(10)
+    with one_thread_each():
+        other.set()
+        thread.join()
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(("blocks", "seconds"), [(1, 6.0), (2, 6.0), (3, 12.0)])
+def test_seconds_are_those_of_the_wall(tiny, monkeypatch, blocks, seconds):
+    """Of three blocks on two threads the last is trained alone."""
+    torch.set_num_threads(2)
+    true_run = EpochLoop.run
+
+    def run(loop, trainer):
+        true_run(loop, trainer)
+        return 6.0 / loop.at_once
+
+    monkeypatch.setattr(EpochLoop, "run", run)
+    assert fit(ours(tiny), tiny, range(4 * blocks), epochs=2).seconds == pytest.approx(seconds)
 
 
 def test_large_graphs_keep_all_threads_for_one_operation(tiny, monkeypatch, every_epoch):

@@ -406,8 +406,7 @@ def csr_product(pattern: SparsePattern, values: Tensor, x: Tensor) -> Tensor:
 
 def times(csr: Tensor, x: Tensor) -> Tensor:
     """The product of a CSR tensor with ``x`` ``[columns, k]``; no gradient."""
-    # On CPU MKL's product is two to four times as fast with few columns, and takes three quarters
-    # of the time with 64; with more the reducing kernel is as fast.
+    # On CPU MKL's product is the faster with few columns; with more both are as fast.
     full = x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
     few = full and torch.backends.mkl.is_available() and x.size(1) <= _FEW_COLUMNS
     if few and not x.is_cuda:  # without an array of zeros, which ``@`` first fills and copies

@@ -7,6 +7,7 @@ import copy
 import functools
 import inspect
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -444,6 +445,9 @@ def _run_pass(
         loop.at_once = 1
         results = [train(block) for block in blocks]
     found = FitResult.concatenate(results)
+    # A block's seconds are those of one of so many at once, which the last ones were not.
+    rounds = math.ceil(len(blocks) / loop.at_once)
+    found = replace(found, seconds=found.seconds * rounds * loop.at_once / len(blocks))
     at = {lane.key: place for place, lane in enumerate(lane for block in blocks for lane in block)}
     return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepare)
 
@@ -451,7 +455,8 @@ def _run_pass(
 def _keep_apart(model: torch.nn.Module, training: _Training, running: Running) -> bool:
     """Return whether blocks can be trained at the same time: nothing that they run has a state of
     its own, or belongs to the thread that called."""
-    known = running.way == "traced" or type(model).__module__.startswith("drgcn.nn.")
+    parts = [training.rule, *(() if running.way == "traced" else model.modules())]
+    known = all(type(part).__module__.startswith(("drgcn.", "torch.nn.")) for part in parts)
     functions = [f for f in (training.loss, training.metric) if not isinstance(f, str | None)]
     return known and not functions and not torch.is_autocast_enabled("cpu")
 

@@ -404,7 +404,7 @@ class _AttentionSum(torch.autograd.Function):
 
 
 def _rows(table: Tensor, rows: Tensor) -> Tensor:
-    """Return rows of a table; of a single column as numbers, a quarter of the time."""
+    """Return rows of a table; of a single column as numbers, which is faster."""
     if table.size(1) > 1:
         return table.index_select(0, rows)
     return table.squeeze(1).index_select(0, rows)[:, None]

@@ -422,7 +422,7 @@ class EpochLoop:
         self._lock = threading.Lock()
 
     def run(self, trainer: Trainer) -> float:
-        """Train one block to its end; return the seconds it took, over all attempts."""
+        """Train one block to its end; return its share of the seconds, over all attempts."""
         path = self._path(trainer)
         found = load_checkpoint(path, self.fingerprint) if path and path.exists() else None
         spent = 0.0

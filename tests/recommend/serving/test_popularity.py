@@ -1,6 +1,5 @@
 """Popularity as a term of every score: its numbers, its choice, and what an export makes of it."""
 
-import json
 import math
 import os
 
@@ -8,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from drgcn.cli.recommend.train_options import parse_popularity
+from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData, ClickGraph
-from drgcn.recommend.clicks.splits import ClickSplit, hold_out
+from drgcn.recommend.clicks.splits import hold_out
 from drgcn.recommend.model import Exchange, ModelOptions, TrainSettings, build_model, save_run
 from drgcn.recommend.model.fitting import Fitting, Stopping
-from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.retrieval.ranking import Popularity
 from drgcn.recommend.serving import (
     ExportFolder,
@@ -84,8 +84,7 @@ def test_evaluation_ranks_by_the_term(popular):
     split = run.split()
     users, items = run.vectors(split.train)
     assert users.size(1) == items.size(1) == 9
-    plain = run.model.to("cpu"), run.popularity
-    terms = terms_by_hand(run.data, split.train, 2.0, 1.5, plain[0].temperature)
+    terms = terms_by_hand(run.data, split.train, 2.0, 1.5, run.model.temperature)
     torch.testing.assert_close(items[:, -1], terms)
     assert (users[:, -1] == 1).all()
     assert run.popularity == LATELY
@@ -166,13 +165,21 @@ def test_validation_chooses_the_term_and_the_weights_stay():
     assert torch.equal(plain.model.embeddings, chosen.model.embeddings)
 
 
-def test_a_test_sees_the_clicks_before_it_alone(popular):
-    """Other clicks to find leave the vectors that are ranked as they are."""
-    run, _ = popular
-    split = run.split()
-    other = ClickSplit(split.train, run.data.graph.on(2), "other")
-    vectors = run.vectors(split.train)
-    assert evaluate(*vectors, other, 5).num_items == 400
-    again = run.vectors(other.train)
-    assert torch.equal(vectors[1], again[1])
-    assert json.dumps(run.popularity.facts()) == '{"weight": 2.0, "half_life": 1.5}'
+def test_a_term_in_words_is_that_term_again():
+    for one in (Popularity(), LATELY, Popularity(0.12345678, 1e-7), Popularity(3e20)):
+        assert parse_popularity(str(one)) == ((one.weight, one.half_life),)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (3, "its popularity should be names with values"),
+        ({"foo": 1}, "unknown foo"),
+        ({"weight": "a"}, "'a' as weight"),
+        ({"weight": 2, "half_life": -1}, "it has 2:-1 as popularity"),
+        ({"weight": math.inf}, "inf as weight"),
+    ],
+)
+def test_a_run_of_an_impossible_term_is_refused(facts, words):
+    with pytest.raises(InputError, match=f"Expected the settings of a run; .*{words}"):
+        Popularity.of_run({"popularity": facts})

@@ -321,9 +321,11 @@ class Fitting:
     ) -> dict[Popularity, float]:
         """Recall on validation with each of the terms."""
         users = _some_users(split, min(stopping.most_users or _CHOOSING, _CHOOSING))
+        kinds = {one.half_life: one for one in (Popularity(), *self.popularity)}
+        counts = {each: one.counts(self.data, split.train) for each, one in kinds.items()}
         return {
             one: _recall(
-                one.joined(*vectors, self.data, split.train, temperature), split, stopping, users
+                one.joined_by_counts(*vectors, counts, temperature), split, stopping, users
             )
             for one in self.popularity
         }

@@ -3,14 +3,18 @@ term of every score: a column beside the vectors of a trained model."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, click_weights
 from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.records import expect_fields
 from drgcn.sampling import CSRGraph
 
 #: The key of no item: below every other.
@@ -128,12 +132,24 @@ class Popularity:
     half_life: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.weight:g}" + (f":{self.half_life:g}" if self.half_life else "")
+        parts = (self.weight,) if self.half_life is None else (self.weight, self.half_life)
+        return ":".join(str(float(part)).removesuffix(".0") for part in parts)
 
     @classmethod
     def of_run(cls, training: dict[str, Any]) -> Popularity:
         """The term of a run; runs of earlier versions have none."""
-        return cls(**(training.get("popularity") or {}))
+        facts = training.get("popularity")
+        if facts is None:
+            return cls()
+        try:
+            expect_fields(cls, facts, "its popularity")
+            found = cls(**facts)
+            half_life = 1.0 if found.half_life is None else found.half_life
+            if not (0 <= found.weight < math.inf and 0 < half_life < math.inf):
+                raise ValueError(f"it has {found} as popularity")
+        except ValueError as error:
+            raise InputError(f"Expected the settings of a run; {error}. Train it again.") from None
+        return found
 
     def facts(self) -> dict[str, Any] | None:
         """As plain values, for a run or an export; ``None`` for no such term."""
@@ -161,9 +177,22 @@ class Popularity:
         """Vectors with the column; as they are if there is no such term."""
         if not self.weight:
             return users, items
-        terms = self.weight * self.counts(data, graph).log1p()
+        counts = {one.half_life: one.counts(data, graph) for one in (self, Popularity())}
+        return self.joined_by_counts(users, items, counts, temperature)
+
+    def joined_by_counts(
+        self,
+        users: Tensor,
+        items: Tensor,
+        counts: Mapping[float | None, Tensor],
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors with the column, by :meth:`counts` for each half-life and ``None``."""
+        if not self.weight:
+            return users, items
+        terms = self.weight * counts[self.half_life].log1p()
         if self.half_life is not None:
-            terms -= Popularity().counts(data, graph).log1p()
+            terms -= counts[None].log1p()
         terms = (temperature * terms).to(items)
         return with_ones(users), torch.cat([items, terms[:, None]], dim=1)
 

@@ -14,7 +14,6 @@ _FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
 Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
 QUANTITIES: tuple[str, ...] = get_args(Quantity)
 CellState = Literal["can be run", "run apart", "needs data", "counted", "private"]
-STATES: tuple[CellState, ...] = get_args(CellState)
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,11 @@ def _expect_same(
 
 
 def _digest(number: int, trial: FrozenTrial) -> str:
-    told = {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
-    return identity_of([number, trial.params, trial.value, told])
+    return identity_of([number, trial.params, trial.value, _told(trial)])
+
+
+def _told(trial: FrozenTrial) -> dict[str, Any]:
+    return {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
 
 
 class StudyLog:
@@ -200,8 +203,10 @@ class StudyLog:
             for place, trial in enumerate(found):
                 if trial.number != place:
                     raise ValueError(f"it has no trial {place}")
+                # Earlier versions wrote none, or one without the number.
                 digest = _digest(place, trial)
-                if trial.user_attrs.get(_DIGEST, digest) != digest:  # earlier versions wrote none
+                earlier = identity_of([trial.params, trial.value, _told(trial)])
+                if trial.user_attrs.get(_DIGEST, digest) not in (digest, earlier):
                     raise ValueError(f"trial {place} was changed since")
                 _check_trial(asdict(self._trial(trial)), self._study.user_attrs[_QUESTION])
         except Exception as error:  # a damaged file can raise nearly anything
@@ -214,8 +219,8 @@ class StudyLog:
         return [self._trial(trial) for trial in self._frozen]
 
     def _trial(self, trial: FrozenTrial) -> Trial:
-        told = {name: value for name, value in trial.user_attrs.items() if name != _DIGEST}
-        return Trial(trial.number, trial.params, self.epochs, **{"val_accuracy": [], **told})
+        facts = {"val_accuracy": [], **_told(trial)}
+        return Trial(trial.number, trial.params, self.epochs, **facts)
 
     def add(self, trials: Sequence[Trial]) -> None:
         """Add trials. One that could not be trained counts: time was spent on it."""
