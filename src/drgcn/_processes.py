@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -50,7 +51,8 @@ def side_by_side(
         if threads == 1:
             return [work(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:
-            under_way = [pool.submit(work, item) for item in items]
+            # What the context of the caller holds, such as NumPy's error state, holds there too.
+            under_way = [pool.submit(copy_context().run, work, item) for item in items]
             try:
                 for done in as_completed(under_way):
                     done.result()

@@ -1,6 +1,7 @@
 """Blocks of seeds in threads of their own: the numbers of one after the other, and one end."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -128,6 +129,30 @@ def test_gates_and_rules_of_ones_own_stay_in_the_thread_that_called(tiny, of):
     make = lambda: GCN(tiny.num_features, 8, 4, reweight=gate)  # noqa: E731
     fit(make, tiny, range(8), epochs=2, **({} if rule is None else {"rule": rule}))
     assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("make", [ours, of_pyg])
+def test_calls_of_several_threads_wait_for_each_other(tiny, make):
+    """Each builds its models from the generators of the process, and records programs in it."""
+    alone = fit(make(tiny), tiny, range(9), epochs=20)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(fit, make(tiny), tiny, range(9), epochs=20) for _ in range(3)]
+    for call in calls:
+        equal(call.result(), alone)
+
+
+def test_a_model_may_be_trained_while_another_is_built(tiny):
+    def pretrained():
+        (found,) = fit(ours(tiny), tiny, [0], epochs=2).models
+        return found
+
+    assert fit(pretrained, tiny, range(8), epochs=2).seeds == tuple(range(8))
+
+
+def test_training_has_gradients_in_inference_mode_too(tiny):
+    alone = fit(ours(tiny), tiny, range(8), epochs=2)
+    with torch.inference_mode():
+        equal(fit(ours(tiny), tiny, range(8), epochs=2), alone)
 
 
 def test_passes_of_two_threads_leave_the_number_of_threads_as_it_was():

@@ -9,7 +9,8 @@ import inspect
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -208,10 +209,30 @@ def fit(
         usual=usual,
     )
     results = []
-    for waiting, one in zip(reversed(range(len(passes))), passes, strict=True):
-        make = functools.partial(make_model, **one.arguments) if one.arguments else make_model
-        results.append(_run_pass(make, data, seeds, one, training, loop, waiting))
+    with _one_call_at_a_time():
+        for waiting, one in zip(reversed(range(len(passes))), passes, strict=True):
+            make = functools.partial(make_model, **one.arguments) if one.arguments else make_model
+            results.append(_run_pass(make, data, seeds, one, training, loop, waiting))
     return FitResult.concatenate(results)
+
+
+_CALL: Final = threading.Lock()
+_IN_CALL: Final = ContextVar("in_call", default=False)
+
+
+@contextlib.contextmanager
+def _one_call_at_a_time() -> Iterator[None]:
+    """Let calls from several threads wait for each other: models are built from the generators of
+    the process, and programs are recorded in it. A call inside of another goes on at once."""
+    if _IN_CALL.get():
+        yield
+        return
+    with _CALL:
+        before = _IN_CALL.set(True)
+        try:
+            yield
+        finally:
+            _IN_CALL.reset(before)
 
 
 _GRID_FORMS: Final = (
@@ -336,6 +357,7 @@ class _Training:
         return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size, *curves)
 
 
+@torch.inference_mode(False)
 @torch.enable_grad()
 def _run_pass(
     make_model: Callable[[], torch.nn.Module],
