@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drgcn.nn import SparseMatrix, spmm
-from drgcn.nn.sparse import SparsePattern
+from drgcn.nn.sparse import SparsePattern, csr_product
 
 from ..reference import layouts
 from .matrices import MATRICES, random_matrix
@@ -216,6 +216,18 @@ def test_any_number_of_columns_may_be_multiplied(k):
 def test_strided_views_are_multiplied_as_they_are():
     a, x = random_matrix(4, 5), draw(3, 10)[:, ::2].t()
     torch.testing.assert_close(spmm(SparseMatrix.from_tensor(a), x), a @ x)
+
+
+def test_numbers_beyond_32_bits_are_multiplied(tmp_path):
+    """MKL's numbers have 32 bits. The file has a hole, and takes no room."""
+    columns = 2**31 + 5
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(4 * columns)
+    x = torch.from_file(str(tmp_path / "x"), shared=True, size=columns)[:, None]
+    x[5], x[columns - 1] = 1.0, 3.0
+    pointers, places = torch.tensor([0, 1, 2]), torch.tensor([columns - 1, 5])
+    pattern = SparsePattern(pointers, places, places, pointers, places, (2, columns))
+    assert csr_product(pattern, torch.ones(2), x).tolist() == [[3.0], [1.0]]
 
 
 def test_the_operator_is_the_function():

@@ -25,6 +25,7 @@ else:
 _LARGEST_BLOCK_DIAGONAL = 2**24
 # Most columns for which MKL's product is the faster on CPU.
 _FEW_COLUMNS = 64
+_LARGEST_INT = torch.iinfo(torch.int32).max
 
 with warnings.catch_warnings():
     # Torch warns once per process that CSR is in beta: here, where the warning is ignored.
@@ -205,7 +206,7 @@ class SparsePattern:
 
     def narrowed(self) -> SparsePattern:
         """The same pattern in 32 bits if they suffice: MKL converts others at every product."""
-        if self.col.is_cuda or max(self.nnz, *self.shape) > torch.iinfo(torch.int32).max:
+        if self.col.is_cuda or max(self.nnz, *self.shape) > _LARGEST_INT:
             return self
         return SparsePattern(
             crow=self.crow.int(),
@@ -235,7 +236,7 @@ def _pointers(sorted_index: Tensor, size: int) -> Tensor:
 
 def _narrow(index: Tensor) -> Tensor:
     """Convert to the fastest kernel's index type: 32 bits on CUDA if they suffice, else 64."""
-    fits = not index.numel() or int(index.max()) <= torch.iinfo(torch.int32).max
+    fits = not index.numel() or int(index.max()) <= _LARGEST_INT
     return index.int() if index.is_cuda and fits else index.long()
 
 
@@ -409,6 +410,10 @@ def times(csr: Tensor, x: Tensor) -> Tensor:
     # On CPU MKL's product is the faster with few columns; with more both are as fast.
     full = x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
     few = full and torch.backends.mkl.is_available() and x.size(1) <= _FEW_COLUMNS
-    if few and not x.is_cuda:  # without an array of zeros, which ``@`` first fills and copies
-        return x.new_empty(csr.size(0), x.size(1)).addmm_(csr, x, beta=0)
+    # MKL finds rows by numbers of 32 bits, and reads elsewhere if those are too small.
+    rows, columns = csr.shape
+    largest = max(rows * x.size(1), columns * x.size(1), rows, columns, csr.col_indices().numel())
+    if few and largest <= _LARGEST_INT and not x.is_cuda:
+        # Without an array of zeros, which ``@`` first fills and copies.
+        return x.new_empty(rows, x.size(1)).addmm_(csr, x, beta=0)
     return csr @ x if x.is_cuda else torch.sparse.mm(csr, x, "sum")
