@@ -6,8 +6,9 @@ import gc
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from drgcn.nn import GAT, GCN, MLP, GraphSAGE, base
+from drgcn.nn import GAT, GCN, MLP, GeniePath, GraphSAGE, base
 from drgcn.nn.sparse import SparsePattern
 
 MODELS = (GCN, GAT, GraphSAGE)
@@ -117,3 +118,14 @@ def test_numpy_views_of_dense_features_are_not_kept():
     model(x, edges)
     values[:] = 0
     assert model(x, edges).abs().max() == 0
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("make", [*MODELS, GeniePath, MLP])
+def test_a_model_that_was_tried_in_inference_mode_can_be_trained(make, prepared):
+    model, (x, edges) = make(40, 8, 3, reweight="dr"), graph()
+    inputs = model.prepare(Data(x=x, edge_index=edges)) if prepared else (x, edges)
+    with torch.inference_mode():
+        model(*inputs)
+    model(*inputs).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())

@@ -75,7 +75,8 @@ def made_once(
         elif still_made_of is not None:
             fresh = still_made_of(made.result, source)
     if not fresh:
-        result = make()
+        with torch.inference_mode(False):  # training, which may come later, needs usual tensors
+            result = make()
         kept = None if result is source else result
         copied = kept is not None and on_cpu and still_made_of is None
         made = known[key] = _Made(source._version, source.clone() if copied else None, kept)

@@ -74,6 +74,7 @@ class SparseMatrix:
         return self._column_mean() if self.values.requires_grad else self._constant_mean
 
     @cached_property
+    @torch.inference_mode(False)
     def _constant_mean(self) -> Tensor:
         return self._column_mean()
 
@@ -172,6 +173,7 @@ class SparsePattern:
         )
 
     @cached_property
+    @torch.inference_mode(False)
     def row(self) -> Tensor:
         """Row of each entry."""
         rows = torch.arange(self.shape[0], device=self.col.device)
