@@ -387,9 +387,10 @@ def test_what_is_left_out_is_left_out():
 
 
 def test_a_cluster_without_which_nothing_varies_is_the_weightiest():
-    found = correlate([0, 0, 0, 1], [3, 2, 4, 1], list("abcd"), draws=50)
-    assert found.weightiest == "d"
+    found = correlate([0.1, 0.1, 0.1, 1], [3.1, 2.3, 4, 1], list("abcd"), draws=50)
+    assert found.weightiest == found.pearson_weightiest == "d"
     assert np.isnan(found.without["d"])
+    assert np.isnan(found.pearson_without["d"])  # the mean of 0.1, 0.1 and 0.1 is another number
 
 
 def test_one_loud_cluster_is_named():

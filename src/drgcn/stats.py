@@ -492,10 +492,16 @@ def _ranks(values: Array, weights: Array) -> Array:
 
 
 def _pearson(a: Array, b: Array, weights: Array) -> Array:
-    total = weights.sum(-1, keepdims=True)
-    a = a - (weights * a).sum(-1, keepdims=True) / total
-    b = b - (weights * b).sum(-1, keepdims=True) / total
-    product = (weights * a * b).sum(-1)
-    square = (weights * a * a).sum(-1) * (weights * b * b).sum(-1)
+    first, second = _centred(a, weights), _centred(b, weights)
+    product = (weights * first * second).sum(-1)
+    square = (weights * first**2).sum(-1) * (weights * second**2).sum(-1)
     undefined = np.full(product.shape, np.nan)  # where nothing varies
     return np.divide(product, np.sqrt(square), out=undefined, where=square > 0)
+
+
+def _centred(values: Array, weights: Array) -> Array:
+    """Values less their weighted mean; zero where they differ from it by rounding alone."""
+    mean = (weights * values).sum(-1, keepdims=True) / weights.sum(-1, keepdims=True)
+    centred = values - mean
+    ours, whole = ((weights * x**2).sum(-1, keepdims=True) for x in (centred, values))
+    return np.where(ours > 1e-24 * whole, centred, 0.0)

@@ -258,8 +258,8 @@ def judge(table: PaperTable, cell: TableCell, rows: CellRows) -> CellVerdict:
         return CellVerdict(cell, values, None, "none printed")
     printed = cell.printed
     std = printed_deviation(cell)
-    # Over what K was averaged the paper does not say: it may be of one run.
-    runs = 1 if cell.quantity in ("k1", "k2") else PAPER_RUNS
+    # Over what K was averaged the paper does not say: without a deviation it may be of one run.
+    runs = 1 if cell.quantity in ("k1", "k2") and std is None else PAPER_RUNS
     difference, verdict = judge_number(values, printed.mean, std, printed.decimals, runs)
     if reason := _incomparable(cell, row, values):
         return CellVerdict(cell, values, difference, "not comparable", reason)
