@@ -357,18 +357,44 @@ class _Training:
         return (*training, rates, self.graphs_per_step, self.inductive, self.batch_size, *curves)
 
 
-@torch.inference_mode(False)
-@torch.enable_grad()
-def _run_pass(
+@dataclass(frozen=True)
+class _Prepared:
+    """Model, inputs and tasks that all lanes of a pass share.
+
+    Attributes:
+        model: One model, to look at.
+        make: Makes a function that builds models, for a split and the exponent of gates.
+        prepare: Makes the arguments of ``forward``.
+        tasks: The task on each split.
+        judged: Forms of loss and metric on each of them.
+    """
+
+    model: torch.nn.Module
+    make: Callable[[int | None, float | None], Callable[[], torch.nn.Module]]
+    prepare: Prepare
+    tasks: dict[int | None, Task]
+    judged: list[Any]
+
+    @property
+    def task(self) -> Task:
+        """The task on the first split, whose inputs all have."""
+        return next(iter(self.tasks.values()))
+
+    @property
+    def small(self) -> bool:
+        """True if operations are too short for threads to share them."""
+        task = self.task
+        sizes = [part.size for part in (*task.train, task.val, task.test)]
+        return task.val.labels.device.type == "cpu" and max(sizes) <= _ONE_THREAD
+
+
+def _prepared(
     make_model: Callable[[], torch.nn.Module],
     data: TaskData,
-    seeds: tuple[int, ...],
     grid_pass: GridPass,
     training: _Training,
-    loop: EpochLoop,
-    waiting: int,
-) -> FitResult:
-    """Train all seeds with all settings of a pass; ``waiting`` others are to come."""
+) -> _Prepared:
+    """Make inputs and tasks of a pass, and refuse what cannot be trained before any work."""
     device, prepare = training.device, training.prepare
     if is_links(data):
         make_model, prepare = link_maker(make_model, prepare), None
@@ -378,8 +404,7 @@ def _run_pass(
         lambda split: seen_in_training(data, split, training.inductive, choices, device),
     )
     first, _ = grid_pass.settings[0]
-    make_model = observed(first.split, first.exponent)
-    model = new_model(make_model)
+    model = new_model(observed(first.split, first.exponent))
     prepare = prepare or default_prepare(model)
     task = Task.from_data(
         data,
@@ -405,26 +430,51 @@ def _run_pass(
         labels = {"val": one.val.labels, "test": one.test.labels}
         judged.append(one.objective.expect_defined(outputs, **labels))
     _expect_no_caches(model, task)
-    lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
     _expect_settings_matter(model, task, training, [lane for lane, _ in grid_pass.settings])
-    sizes = [part.size for part in (*task.train, task.val, task.test)]
-    small = device.type == "cpu" and max(sizes) <= _ONE_THREAD
-    running = Running()
+    return _Prepared(model, observed, prepare, tasks, judged)
+
+
+def _way_of(prepared: _Prepared, first: LaneSettings, training: _Training) -> Running:
+    """Return the way in which models are run, with a warning if it is not the fastest."""
     # Models of the library are made to be stacked, and their tests show that they can be.
-    if task.batches is None and not type(model).__module__.startswith("drgcn.nn."):
+    if prepared.task.batches is not None or type(prepared.model).__module__.startswith(
+        "drgcn.nn."
+    ):
+        return Running()
+    make, inputs = prepared.make(first.split, first.exponent), prepared.task.val.inputs
+    with one_thread_each() if prepared.small else contextlib.nullcontext():
         tracing = training.epochs >= _WORTH_TRACING
-        with one_thread_each() if small else contextlib.nullcontext():
-            running = choose_way(make_model, task.val.inputs, device, tracing=tracing)
+        running = choose_way(make, inputs, training.device, tracing=tracing)
     if running.reason:
-        name = type(model).__name__
+        name = type(prepared.model).__name__
         _log.warning("%s is not trained in the fastest way: %s", name, running.reason)
+    return running
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _run_pass(
+    make_model: Callable[[], torch.nn.Module],
+    data: TaskData,
+    seeds: tuple[int, ...],
+    grid_pass: GridPass,
+    training: _Training,
+    loop: EpochLoop,
+    waiting: int,
+) -> FitResult:
+    """Train all seeds with all settings of a pass; ``waiting`` others are to come."""
+    device, (first, chosen) = training.device, grid_pass.settings[0]
+    prepared = _prepared(make_model, data, grid_pass, training)
+    tasks, inputs = prepared.tasks, prepared.task.val.inputs
+    running = _way_of(prepared, first, training)
+    lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
 
     def make_trainer(block: Sequence[Lane]) -> Trainer:
         seeds = [lane.seed for lane in block]
         rates = [lane.trained.dropout for lane in block if lane.trained.dropout is not None]
-        makers = [observed(lane.trained.split, lane.trained.exponent) for lane in block]
+        makers = [prepared.make(lane.trained.split, lane.trained.exponent) for lane in block]
         return Trainer(
-            ModelStack(makers, seeds, task.val.inputs, device, running, rates or None),
+            ModelStack(makers, seeds, inputs, device, running, rates or None),
             Task.joined([tasks[lane.trained.split] for lane in block]),
             training.rule,
             epochs=training.epochs,
@@ -441,11 +491,13 @@ def _run_pass(
     width = CPU_LANES if running.way == "stacked" else 1
     blocks = lane_blocks(lanes, device, at_once, width, parts)
     if loop.checkpoint is not None:
-        chosen = () if training.loss is None and training.metric is None else tuple(judged)
-        settings = (*training.settings(loop.usual), *grid_pass.splits, *chosen)
-        if grid_pass.settings[0][1]:
+        usual = training.loss is None and training.metric is None
+        judged = () if usual else tuple(prepared.judged)
+        settings = (*training.settings(loop.usual), *grid_pass.splits, *judged)
+        if chosen:
             loop.label = repr(grid_pass.arguments)
-        loop.fingerprint = fingerprint_of(settings, graphs_in(data), make_model, task.val.inputs)
+        make = prepared.make(first.split, first.exponent)
+        loop.fingerprint = fingerprint_of(settings, graphs_in(data), make, inputs)
     loop.asked = {(lane.seed, lane.trained) for lane in lanes}
     loop.blocks = loop.finished + len(blocks) + waiting
     asked = {lane.key for lane in lanes}
@@ -457,8 +509,8 @@ def _run_pass(
         seconds = loop.run(trainer)
         return _test(trainer, seconds, block, asked)
 
-    if small and running.way != "looped":
-        threads = torch.get_num_threads() if _keep_apart(model, training, running) else 1
+    if prepared.small and running.way != "looped":
+        threads = torch.get_num_threads() if _keep_apart(prepared.model, training, running) else 1
         loop.at_once = min(threads, len(blocks))
         if loop.at_once > 1:
             make_trainer(blocks[0]).record_passes()
@@ -471,7 +523,7 @@ def _run_pass(
     rounds = math.ceil(len(blocks) / loop.at_once)
     found = replace(found, seconds=found.seconds * rounds * loop.at_once / len(blocks))
     at = {lane.key: place for place, lane in enumerate(lane for block in blocks for lane in block)}
-    return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepare)
+    return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepared.prepare)
 
 
 def _keep_apart(model: torch.nn.Module, training: _Training, running: Running) -> bool:
