@@ -42,6 +42,7 @@ from pages.gain import (
     stuck_words,
 )
 from pages.paper_tables import paper_k_table, paper_table, reached_words, rules_table, standings
+from pages.record_tables import OTHER, gate_table, markdown_table, search_table, variant_table
 from pictures import Rows, comparison_figure, save_figure
 
 from drgcn.records import BaselineRecord
@@ -55,16 +56,11 @@ from drgcn.studies.experiment import MODELS, unusual
 from drgcn.studies.paper.page import RESULTS, paper_table_of
 from drgcn.studies.records import RunRecord, load_records
 from drgcn.studies.report.tables import (
-    OTHER,
     Row,
     data_name,
     gain_words,
     gate_groups,
-    gate_table,
-    markdown_table,
     one_build,
-    search_table,
-    variant_table,
 )
 from drgcn.studies.reproduce.jobs import suites_in
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pages.record_tables import markdown_table
 
 from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.page import (
@@ -12,7 +13,7 @@ from drgcn.studies.paper.page import (
     published_seconds,
 )
 from drgcn.studies.records import load_records
-from drgcn.studies.report.tables import markdown_table, published_cell
+from drgcn.studies.report.tables import published_cell
 
 MAIN = "Table 2 (transductive datasets)"
 REDDIT = "Table 6 (norms on Reddit)"

@@ -4,22 +4,19 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from pages.record_tables import gate_table, markdown_table, search_table, variant_table
 from pictures import comparison_figure
 
+from drgcn.studies.comparison import GATES
 from drgcn.studies.experiment import recipe
 from drgcn.studies.paper.page import published
 from drgcn.studies.report.comparisons import row_charts
 from drgcn.studies.report.contents import contents, write_report
 from drgcn.studies.report.gate_tests import decide_groups, gate_tests, uncompared
 from drgcn.studies.report.tables import (
-    GATES,
     data_name,
     gate_groups,
-    gate_table,
-    markdown_table,
     merge,
-    search_table,
-    variant_table,
 )
 
 
