@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter
 
-from drgcn.kernels import being_recorded, triton_available, with_lanes
+from drgcn.kernels import LaneFunction, being_recorded, triton_available, with_lanes
 
 if triton_available():
     from drgcn.kernels.reweighting import (
@@ -389,7 +389,7 @@ def fused_gate_vector(
     return _GateVector.apply(mean, squeeze, squeeze_bias, excite, excite_bias)[0]
 
 
-class _GateVector(torch.autograd.Function):
+class _GateVector(LaneFunction):
     """The vector ``s``, and the hidden layer for its gradient; lanes of ``vmap`` in one launch."""
 
     @staticmethod
@@ -440,7 +440,7 @@ def gate_gradients(
     )
 
 
-class _GateVectorGradient(torch.autograd.Function):
+class _GateVectorGradient(LaneFunction):
     """The backward pass as a function of its own, so that ``vmap`` can take it in lanes too."""
 
     @staticmethod
@@ -472,7 +472,7 @@ def _scaled_rows(weight: Tensor, s: Tensor) -> Tensor:
     return _ScaledRows.apply(weight, s)
 
 
-class _ScaledRows(torch.autograd.Function):
+class _ScaledRows(LaneFunction):
     """``s[..., None] * weight`` with both gradients from one kernel."""
 
     @staticmethod
@@ -495,7 +495,7 @@ class _ScaledRows(torch.autograd.Function):
         return _ScaledRows.apply(*_with_lanes(info, in_dims, values)), 0
 
 
-class _ScaledRowsGradient(torch.autograd.Function):
+class _ScaledRowsGradient(LaneFunction):
     """The backward pass as a function of its own, so that ``vmap`` can take it in lanes too."""
 
     @staticmethod

@@ -1,3 +1,4 @@
+import inspect
 import os
 import subprocess
 import sys
@@ -5,8 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
-from drgcn.kernels import triton_available
+from drgcn.kernels import LaneFunction, triton_available
 
 SCRIPT = Path(__file__).with_name("in_interpreter.py")
 
@@ -36,3 +38,42 @@ def test_kernels_need_triton_and_a_compiler(monkeypatch):
     assert triton_available()
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert not triton_available()
+
+
+class Cube(LaneFunction):
+    """The third power, with a rule for vmap."""
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 3 * Cube.apply(x) / x
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Cube.apply(x), in_dims[0]
+
+
+def test_a_function_of_lanes_starts_without_reading_its_signature(monkeypatch):
+    monkeypatch.setattr(inspect, "signature", None)
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (grad,) = torch.autograd.grad(Cube.apply(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(grad, 3 * x**2)
+    with torch.no_grad():
+        torch.testing.assert_close(Cube.apply(x), x**3)
+
+
+def test_a_function_of_lanes_takes_part_in_transforms():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    torch.testing.assert_close(torch.vmap(Cube.apply)(x), x**3)
+    torch.testing.assert_close(torch.func.grad(lambda t: Cube.apply(t).sum())(x), 3 * x**2)
+    # Called after its transform has ended, when what was saved belongs to no transform.
+    _, backward = torch.func.vjp(Cube.apply, x)
+    torch.testing.assert_close(backward(torch.ones_like(x))[0], 3 * x**2)

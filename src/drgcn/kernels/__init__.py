@@ -7,10 +7,11 @@ import os
 import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch._functorch.utils import unwrap_dead_wrappers
 
 # Runs of a function before it is recorded as a CUDA graph.
 _WARM_UP: Final = 2
@@ -43,6 +44,22 @@ def with_lanes(value: Tensor, dim: int | None, lanes: int) -> Tensor:
         lanes: Number of lanes.
     """
     return value.expand(lanes, *value.shape) if dim is None else value.movedim(dim, 0)
+
+
+class LaneFunction(torch.autograd.Function):
+    """An autograd function with a rule for ``vmap``, whose arguments are all given by position.
+
+    Torch reads the signature of ``forward`` at every call to fill in what is not given, which
+    takes the host longer than the launch of a small kernel.
+    """
+
+    @classmethod
+    def apply(cls, *arguments: Any) -> Any:
+        """Call the function, as torch does but for the signature."""
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*arguments)
+        without_defaults = super(torch.autograd.Function, cls)
+        return without_defaults.apply(*unwrap_dead_wrappers(arguments))  # type: ignore[attr-defined]
 
 
 class Recorded:

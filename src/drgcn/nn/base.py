@@ -17,6 +17,7 @@ from torch_geometric.nn import PairNorm
 
 from drgcn.errors import InputError
 from drgcn.gates import GATES, MeasuredGate, gate_factory
+from drgcn.kernels import LaneFunction
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix, spmm
 from drgcn.reweighting import fold, weighted_mean
@@ -170,7 +171,7 @@ def tall_product(x: Tensor, weight: Tensor) -> Tensor:
     return _NarrowProduct.apply(x, weight) if narrow else x @ weight
 
 
-class _TallProduct(torch.autograd.Function):
+class _TallProduct(LaneFunction):
     generate_vmap_rule = True
 
     @staticmethod
@@ -190,7 +191,7 @@ class _TallProduct(torch.autograd.Function):
         )
 
 
-class _NarrowProduct(torch.autograd.Function):
+class _NarrowProduct(LaneFunction):
     generate_vmap_rule = True
 
     @staticmethod

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, zeros
 
-from drgcn.kernels import triton_available, with_lanes
+from drgcn.kernels import LaneFunction, triton_available, with_lanes
 from drgcn.nn.base import (
     Features,
     FullBatchModel,
@@ -267,7 +267,7 @@ def attention_coefficients(
     return _Attention.apply(target, source, pattern, negative_slope)
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(LaneFunction):
     """The coefficients for any number of heads; lanes of ``vmap`` are more heads."""
 
     @staticmethod
@@ -307,7 +307,7 @@ class _Attention(torch.autograd.Function):
         ), 0
 
 
-class _AttentionGradient(torch.autograd.Function):
+class _AttentionGradient(LaneFunction):
     """The backward pass as a function of its own, so that vmap can take it in lanes too."""
 
     @staticmethod

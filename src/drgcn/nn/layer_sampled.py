@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import glorot
 
+from drgcn.kernels import LaneFunction
 from drgcn.nn.base import (
     Features,
     Layer,
@@ -476,7 +477,7 @@ def shared_product(x: Tensor, weight: Tensor) -> Tensor:
     return _Product.apply(x, weight)
 
 
-class _Product(torch.autograd.Function):
+class _Product(LaneFunction):
     """``x @ weight`` without a gradient for ``x``."""
 
     @staticmethod
@@ -497,7 +498,7 @@ class _Product(torch.autograd.Function):
         return _side_by_side(_Product, lambda a, b: a @ b, info, in_dims, x, weight)
 
 
-class _TransposedProduct(torch.autograd.Function):
+class _TransposedProduct(LaneFunction):
     """``x.T @ grad``, the gradient of the weights, as a function of its own for ``vmap``."""
 
     @staticmethod

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.inits import zeros
 
-from drgcn.kernels import triton_available, with_lanes
+from drgcn.kernels import LaneFunction, triton_available, with_lanes
 from drgcn.nn.base import (
     Features,
     FullBatchModel,
@@ -309,7 +309,7 @@ class LargestNeighbors:
         return _Largest.apply(x, self, count)[0]
 
 
-class _Largest(torch.autograd.Function):
+class _Largest(LaneFunction):
     """The values, and for each of them above zero the entry of the matrix that it came from."""
 
     @staticmethod
@@ -352,7 +352,7 @@ class _Largest(torch.autograd.Function):
         return (out, chosen), (0, 0)
 
 
-class _LargestGradient(torch.autograd.Function):
+class _LargestGradient(LaneFunction):
     """The backward pass as a function of its own, so that vmap can take it in lanes too."""
 
     @staticmethod

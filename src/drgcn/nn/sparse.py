@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from drgcn.kernels import triton_available, with_lanes
+from drgcn.kernels import LaneFunction, triton_available, with_lanes
 
 if triton_available():
     from drgcn.kernels.sparse import csr_product as _triton_product
@@ -275,7 +275,7 @@ def constant_product(matrix: SparseMatrix, x: Tensor) -> Tensor:
     return sparse_product(matrix, x)
 
 
-class _SparseProduct(torch.autograd.Function):
+class _SparseProduct(LaneFunction):
     """``values`` are ``[nnz]``, shared by all lanes, or ``[lanes, nnz]``; ``x`` is
     ``[lanes, columns, k]``."""
 
@@ -348,7 +348,7 @@ class _ConstantProduct(torch.autograd.Function):
         return times(ctx.matrix.constant_transpose.constant_csr, grad), None
 
 
-class _SampledProduct(torch.autograd.Function):
+class _SampledProduct(LaneFunction):
     """Inner products of rows of two matrices ``[lanes, nodes, k]``, where entries are stored."""
 
     @staticmethod

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.kernels import triton_available, with_lanes
+from drgcn.kernels import LaneFunction, triton_available, with_lanes
 from drgcn.sampling.graph import CSRGraph
 
 if triton_available():
@@ -377,7 +377,7 @@ def lookup(graph: CSRGraph, rows: Tensor, cols: Tensor) -> Tensor:
     return _Lookup.apply(rows, cols, graph)
 
 
-class _Lookup(torch.autograd.Function):
+class _Lookup(LaneFunction):
     @staticmethod
     def forward(rows: Tensor, cols: Tensor, graph: CSRGraph) -> Tensor:
         if not graph.num_entries:
