@@ -188,6 +188,18 @@ def test_second_gradients_of_a_tall_product_equal_finite_differences():
     assert torch.autograd.gradgradcheck(tall_product, (draw(5, 4), draw(4, 3, seed=1)))
 
 
+@pytest.mark.parametrize(
+    ("rows", "lanes", "pieces"), [(4000, False, False), (4000, True, True), (2**14, False, True)]
+)
+def test_a_loop_over_one_small_graph_launches_no_pieces(rows, lanes, pieces, monkeypatch):
+    taken = []
+    monkeypatch.setattr(module._TallProduct, "apply", lambda x, w: taken.append(1) or x @ w)
+    if lanes:
+        monkeypatch.setattr(module, "peek_interpreter_stack", object)
+    tall_product(torch.ones(rows, 2).as_subclass(OnDevice), torch.ones(2, 3))
+    assert bool(taken) == pieces
+
+
 @pytest.mark.parametrize("in_dims", [(0, 0), (None, 0), (0, None)])
 def test_lanes_of_tall_products_equal_a_loop_with_its_gradients(in_dims):
     x = draw(*([] if in_dims[0] is None else [5]), 9, 4)

@@ -29,6 +29,8 @@ SPARSE_BELOW = 0.2
 
 # Rows of each piece of a tall product's gradient.
 _ROWS = 512
+# Rows from which the pieces are worth their launches when these are not recorded.
+_TALL: Final = 2**14
 # Columns from which products are as fast on CPU as their transposes.
 _NARROW: Final = 16
 # A name of GATES, a gate to copy, or a function that makes one for a width.
@@ -162,11 +164,13 @@ def tall_product(x: Tensor, weight: Tensor) -> Tensor:
 
     That gradient, ``x.T @ grad``, is a small matrix summed over all nodes. GPU libraries give
     each entry to one thread block, which sums over all nodes while the rest of the device waits;
-    here pieces of the nodes are summed side by side. On CPU, MKL takes four times as long to make
-    narrow matrices, such as this gradient or scores of a few classes, as to make flat ones.
+    here pieces of the nodes are summed side by side, of a small graph only for the lanes of
+    ``vmap``: a loop over one model waits for the launches. On CPU, MKL takes four times as long
+    to make narrow matrices, such as this gradient or scores of a few classes, as flat ones.
     """
     if x.is_cuda:
-        return _TallProduct.apply(x, weight)
+        pieces = x.size(0) >= _TALL or peek_interpreter_stack() is not None
+        return _TallProduct.apply(x, weight) if pieces else x @ weight
     narrow = weight.size(-1) < _NARROW and not torch.is_autocast_enabled("cpu")
     return _NarrowProduct.apply(x, weight) if narrow else x @ weight
 
