@@ -1,7 +1,8 @@
-"""What models make of features and edges in an ordinary loop, once."""
+"""What models make of features, edges and batches in an ordinary loop, once."""
 
 import copy
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -66,6 +67,24 @@ def test_a_single_entry_of_the_features_that_changes_is_seen(change):
     torch.testing.assert_close(model(x, edges), evaluate(model, x, edges), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("make", [GCN, GraphSAGE])
+@pytest.mark.parametrize("how", ["torch", "numpy"])
+def test_the_graphs_of_a_batch_are_read_once_and_anew_when_they_change(make, how, monkeypatch):
+    model, (x, edges) = make(40, 8, 3, reweight="dr").eval(), graph()
+    batch = torch.arange(30) // 10
+    before = model(x, edges, batch)
+    made, known = [], SparsePattern.from_coordinates.__func__
+    monkeypatch.setattr(
+        SparsePattern, "from_coordinates", classmethod(lambda *a: made.append(1) or known(*a))
+    )
+    torch.testing.assert_close(model(x, edges, batch), before, rtol=0, atol=0)
+    assert not made
+    (batch.numpy() if how == "numpy" else batch)[:15] = 2
+    after = model(x, edges, batch)
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, model(x, edges, batch.clone()), rtol=0, atol=0)
+
+
 def test_another_number_of_nodes_or_precision_has_a_matrix_of_its_own():
     model, (x, edges) = GCN(40, 8, 3).eval(), graph()
     model(x, edges)
@@ -79,10 +98,23 @@ def test_what_was_made_goes_with_the_tensor():
     gc.collect()
     before = len(base._MADE)
     for x, edges in ((graph()), (torch.rand(30, 40), graph()[1])):  # sparse, and dense as it is
-        GCN(40, 8, 3)(x, edges)
-    del x, edges
+        batch = torch.arange(30) // 10
+        GCN(40, 8, 3, reweight="dr")(x, edges, batch)
+    del x, edges, batch
     gc.collect()
     assert len(base._MADE) == before
+
+
+def test_patterns_of_features_go_while_the_batch_they_met_stays():
+    batch, edges, alive = torch.arange(30) // 10, graph()[1], []
+    model = GCN(40, 8, 3, reweight="dr")
+    for _ in range(3):
+        x = graph()[0]
+        model(x, edges, batch)
+        alive.append(weakref.ref(base.lasting_features(x).pattern))
+    del x
+    gc.collect()
+    assert [reference() for reference in alive] == [None] * 3
 
 
 def test_gradients_reach_features_that_ask_for_them():

@@ -113,6 +113,13 @@ def lasting_features(x: Tensor | SparseMatrix) -> Features:
     return made_once(x, "features", lambda: compress(x), _holds)
 
 
+def lasting_groups(batch: Tensor | NodeGroups | None, nodes: int) -> NodeGroups | None:
+    """Return the graphs of an ordinary call, of which the patterns of means are kept likewise."""
+    if not isinstance(batch, Tensor):
+        return batch
+    return made_once(batch, ("graphs", nodes), lambda: NodeGroups.of(batch.clone(), nodes))
+
+
 def _holds(matrix: SparseMatrix, x: Tensor) -> bool:
     """Return whether a matrix has all non-zeros of a tensor, without a copy of it."""
     if x.layout != torch.strided:
@@ -318,7 +325,7 @@ class FullBatchModel(ReweightedModel):
                 (type(self), nodes, dtype),
                 lambda: self.matrix(edge_index, nodes, dtype),
             )
-        yield from self.run_layers(features, matrix, NodeGroups.of(batch, nodes))
+        yield from self.run_layers(features, matrix, lasting_groups(batch, nodes))
 
 
 class LayerInput(torch.nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -115,8 +116,8 @@ class NodeGroups:
 
     graph: Tensor
     size: int
-    _blocks: dict[int, tuple[SparsePattern, SparsePattern]] = field(
-        default_factory=dict, repr=False
+    _blocks: WeakKeyDictionary[SparsePattern, SparsePattern] = field(
+        default_factory=WeakKeyDictionary, repr=False
     )
 
     @classmethod
@@ -153,14 +154,13 @@ class NodeGroups:
 
         Rows then meet weights of their own graph, ``[graphs * d, k]``, in one product.
         """
-        known, blocks = self._blocks.get(id(x.pattern), (None, None))
-        if known is not x.pattern or blocks is None:
+        blocks = self._blocks.get(x.pattern)
+        if blocks is None:
             width = x.shape[1]
             col = self.graph[x.pattern.row] * width + x.pattern.col.long()
             shape = (x.shape[0], self.size * width)
             blocks = SparsePattern.from_coordinates(x.pattern.row, col, shape)[0]
-            # Kept with the pattern itself, whose id another pattern could get otherwise.
-            self._blocks[id(x.pattern)] = (x.pattern, blocks)
+            self._blocks[x.pattern] = blocks
         return SparseMatrix(blocks, x.values)  # a row's entries keep their order
 
     @cached_property

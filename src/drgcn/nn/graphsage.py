@@ -25,6 +25,7 @@ from drgcn.nn.base import (
     dropout,
     gated_product,
     lasting_features,
+    lasting_groups,
     layer_inputs,
     made_once,
 )
@@ -145,7 +146,7 @@ class GraphSAGE(ReweightedModel):
         """Yield the input, the reweighting vector and the output of every layer."""
         h: Features = lasting_features(x)
         nodes, dtype = h.shape[0], h.dtype
-        groups = NodeGroups.of(batch, nodes)
+        groups = lasting_groups(batch, nodes)
         matrix = edge_index
         if isinstance(matrix, Tensor):
             edges, key = matrix, ("means", nodes, dtype)
