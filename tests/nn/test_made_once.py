@@ -117,6 +117,13 @@ def test_patterns_of_features_go_while_the_batch_they_met_stays():
     assert [reference() for reference in alive] == [None] * 3
 
 
+def test_a_model_that_uses_no_edges_keeps_nothing_of_them():
+    x, edges = graph()
+    MLP(40, 8, 3)(x, edges)
+    assert x in base._MADE
+    assert edges not in base._MADE
+
+
 def test_gradients_reach_features_that_ask_for_them():
     model, (x, edges) = GCN(40, 8, 3).eval(), graph()
     model(x, edges)

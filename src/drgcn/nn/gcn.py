@@ -192,7 +192,7 @@ class MLP(FullBatchModel):
     ) -> Tensor:
         """Return the class scores of every node; ``edge_index`` is taken so that graph models can
         be replaced by this one, and not used."""
-        return super().forward(x, edge_index, batch)
+        return super().forward(x, None, batch)
 
     def run_layers(self, x: Features, matrix: None, groups: NodeGroups | None) -> Iterator[Layer]:
         """Run the layers one after the other."""
