@@ -603,6 +603,19 @@ def test_summary_best_and_predictions(graph):
     assert float(one.spread.abs().max()) == 0
 
 
+def test_predictions_are_of_the_graph_given_whatever_models_were_used_for(graph):
+    make = partial(GCN, FEATURES, 8, num_layers=2, out_channels=CLASSES, dropout=0.5)
+    plain = fit(make, graph, [0, 1], epochs=3)
+    cached = fit(partial(make, cached=True), graph, [0, 1], epochs=3)
+    other = Data(x=graph.x, edge_index=graph.edge_index.flip(0).roll(7))
+    fewer = Data(x=graph.x[:9], edge_index=graph.edge_index % 9)
+    for model in cached.models:
+        model.train()(graph.x, graph.edge_index)  # a step of one's own, and no eval() after it
+    for asked in (other, fewer, graph):
+        assert torch.equal(cached.predict(asked).mean, plain.predict(asked).mean)
+    assert cached.models[0].training
+
+
 def test_results_are_saved_and_loaded(graph, tmp_path):
     result = fit(gcn, graph, [3, 1], epochs=4)
     again = load_fit(result.save(tmp_path / "fit"), gcn)

@@ -215,7 +215,8 @@ class FitResult:
     @torch.no_grad()
     def predict(self, data: Data) -> Prediction:
         """Return what the models say of the nodes of a graph, which needs no labels or masks; of
-        the pairs in its ``edge_label_index``, or of the graphs of a PyG ``Batch``."""
+        the pairs in its ``edge_label_index``, or of the graphs of a PyG ``Batch``. Models answer
+        in evaluation mode and of this graph alone, whatever they were used for since."""
         if not isinstance(data, Data):
             raise InputError(
                 f"Expected a graph, a PyG Data or Batch; found {type(data).__name__}. Join a list "
@@ -234,7 +235,7 @@ class FitResult:
                 f"raised {reason_of(error)}"
             ) from error
         expect_types(self.models[0], inputs)
-        scores = torch.stack([call_model(model, inputs) for model in self.models])
+        scores = torch.stack([call_model(_evaluated(model), inputs) for model in self.models])
         match self.kind:
             case "classes":
                 values, chosen = scores.softmax(-1), F.one_hot(scores.argmax(-1), scores.size(-1))
@@ -288,6 +289,20 @@ class FitResult:
             prepare=parts[0].prepare,
             **joined,
         )
+
+
+def _evaluated(model: torch.nn.Module) -> torch.nn.Module:
+    """Return a model in evaluation mode whose layers keep nothing of another graph
+    (``cached=True``): itself, or a copy, so that the model stays as its owner left it."""
+    modules = list(model.modules())
+    if not any(module.training or getattr(module, "cached", False) is True for module in modules):
+        return model
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if getattr(module, "cached", False) is True:
+            for name in [name for name in vars(module) if name.startswith("_cached")]:
+                setattr(module, name, None)
+    return model
 
 
 def load_fit(
