@@ -727,6 +727,45 @@ def test_validation_on_test_nodes_is_told(graph):
         fit(gcn, changed(graph, test_mask=graph.val_mask), [0], epochs=1)
 
 
+class Ended(nn.Module):
+    """A network that ends with a function."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.conv, self.end = GCNConv(FEATURES, CLASSES), end
+
+    def forward(self, x, edge_index):
+        return self.end(self.conv(x, edge_index))
+
+
+@pytest.mark.parametrize(
+    ("end", "form", "last"),
+    [
+        (nn.Softmax(-1), lambda y: y, "softmax"),
+        (nn.Sigmoid(), lambda y: F.one_hot(y).cumsum(1), "sigmoid"),
+    ],
+)
+def test_probabilities_in_place_of_scores_are_told(graph, end, form, last):
+    data = changed(graph, y=form(graph.y))
+    with pytest.warns(DrgcnWarning, match=f"Ended returns probabilities, .* before the {last}"):
+        fit(partial(Ended, end), data, [0], epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("end", "form"),
+    [
+        (nn.LogSoftmax(-1), lambda y: y),
+        (nn.Sigmoid(), lambda y: y),  # rows that are no shares of one
+        (nn.Sigmoid(), lambda y: F.one_hot(y) + 0.5),  # values, which may well be shares
+        (lambda x: x / 1000 + 0.5, lambda y: F.one_hot(y).cumsum(1)),  # small by chance
+        (lambda x: 0 * x, lambda y: F.one_hot(y).cumsum(1)),
+    ],
+)
+def test_scores_between_zero_and_one_are_no_probabilities(graph, end, form, recwarn):
+    fit(partial(Ended, end), changed(graph, y=form(graph.y)), [0], epochs=1)
+    assert not [found for found in recwarn if "probabilities" in str(found.message)]
+
+
 def test_one_hot_classes_are_told(graph):
     data = changed(graph, y=F.one_hot(graph.y, CLASSES))
     with pytest.warns(DrgcnWarning, match=r"argmax\(1\)"):

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN, GCNConv
+from torch_geometric.nn import GAE, GCN, GCNConv
 from torch_geometric.transforms import RandomLinkSplit
 from torch_geometric.utils import to_undirected
 
@@ -217,6 +217,11 @@ def test_pairs_that_mean_nothing_are_refused(change, options, words):
         parts[1][name] = whole
     with pytest.raises(InputError, match=words):
         fit(encoder, parts, [0], epochs=1, **options)
+
+
+def test_probabilities_of_a_decoder_are_told():
+    with pytest.warns(DrgcnWarning, match="GAE returns probabilities"):
+        fit(lambda: GAE(encoder()), split(drawn=True), [0], epochs=1)
 
 
 @pytest.mark.parametrize("make", [encoder(), lambda: None, 3])

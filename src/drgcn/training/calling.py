@@ -18,9 +18,9 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, warn
 from drgcn.gates import Measurement, measured_gates
-from drgcn.training.inputs import name_of, reason_of
+from drgcn.training.inputs import Kind, name_of, reason_of
 
 MakeModel = Callable[[], torch.nn.Module]
 # Makes the arguments of a model from a graph.
@@ -29,6 +29,9 @@ Prepare = Callable[[Data], tuple[Any, ...]]
 _BY_NAME: Final = ("batch", "edge_attr", "edge_type", "edge_weight", "pos", "ptr")
 _WHOLE_GRAPH: Final = ("data", "batch", "graph")
 _EDGES: Final = ("edge_index", "adj_t", "adj")
+# Distance from one of a row of probabilities, and the weights that only a sigmoid keeps below it.
+_ONE: Final = 1e-3
+_ANY_WEIGHTS: Final = 1e3
 # Pairs drawn for each negative, of which the first is taken that is no edge.
 _DRAWS: Final = 3
 
@@ -211,6 +214,7 @@ def try_model(
     count: int,
     device: torch.device,
     what: str = "nodes",
+    kind: Kind = "classes",
 ) -> int:
     """Call a model once by itself, so that what is wrong with it is said of it alone, and return
     the number of its outputs.
@@ -221,6 +225,7 @@ def try_model(
         count: Number of nodes, pairs or graphs that it must score.
         device: Device of the arguments.
         what: Word for them.
+        kind: Meaning of the outputs.
     """
     name = type(model).__name__
     if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -263,7 +268,38 @@ def try_model(
             f"{int((~scores.isfinite()).sum()):,} that are NaN or infinite. Scale large "
             f"features, and look for divisions by zero or logarithms of zero in it."
         )
+    with kept_generators(device):
+        _warn_of_probabilities(trial.eval(), inputs, scores, kind)
     return scores.size(1)
+
+
+def _warn_of_probabilities(
+    model: torch.nn.Module, inputs: tuple[Any, ...], scores: Tensor, kind: Kind
+) -> None:
+    """Warn of a model whose scores went through a sigmoid or softmax; its weights are spoilt."""
+
+    def shares(scores: Tensor) -> bool:
+        return bool(((scores >= 0) & (scores <= 1)).all())
+
+    # Scores can lie between 0 and 1 by chance: only those of a sigmoid do with any weights.
+    if kind == "values" or not shares(scores) or not bool((scores > 0).any()):
+        return
+    if kind == "classes":
+        if not bool(((scores.sum(-1) - 1).abs() < _ONE).all()):
+            return
+    else:
+        for parameter in model.parameters():
+            parameter.mul_(_ANY_WEIGHTS)
+        with contextlib.suppress(Exception):  # what such weights do to a model of anyone's
+            scores = model(*inputs)
+        if not shares(scores):
+            return
+    last = "softmax" if kind == "classes" else "sigmoid"
+    owner = model.encoder if isinstance(model, LinkPredictor) else model
+    warn(
+        f"{type(owner).__name__} returns probabilities, of which the loss, metrics and predictions "
+        f"would take the {last} once more: let it return the scores before the {last}"
+    )
 
 
 def expect_types(model: torch.nn.Module, inputs: tuple[Any, ...]) -> None:

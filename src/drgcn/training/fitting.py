@@ -419,7 +419,8 @@ def _prepared(
         metric=training.metric,
     )
     what = "pairs" if is_links(data) else "graphs" if is_graphs(data) else "nodes"
-    outputs = try_model(model, task.val.inputs, task.val.size, device, what)
+    kind = task.objective.kind
+    outputs = try_model(model, task.val.inputs, task.val.size, device, what, kind)
     tasks = {
         split: task.on_split(data, split, training.loss, training.metric) if number else task
         for number, split in enumerate(grid_pass.splits)
