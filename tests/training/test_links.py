@@ -199,6 +199,9 @@ def test_gates_are_compared_on_links():
     [
         ({"edge_label_index": None}, {}, "edge_label_index"),
         ({"edge_label": torch.ones(3)}, {}, "edge_label "),
+        ({"edge_label_index": torch.full((2, 3), NODES)}, {}, "nodes from 0 to 39"),
+        ({"edge_label_index": torch.full((2, 3), -1)}, {}, "nodes from 0 to 39"),
+        ({"edge_label_index": torch.ones(2, 3)}, {}, "found torch.float32"),
         ({"edge_label": 2}, {}, "1 for edges and 0"),
         ({"edge_label": 1}, {}, "the val part for which"),
         ({"x": None}, {}, "features"),

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, global_add_pool, global_mean_pool
 from torch_geometric.utils import degree, to_undirected
 
@@ -14,6 +15,7 @@ from drgcn import compare, fit, insert_reweighting
 from drgcn.errors import InputError
 from drgcn.streams import stream_key
 from drgcn.training import load_fit
+from drgcn.training.task import Task
 
 
 def graph(number, form=torch.tensor):
@@ -167,6 +169,7 @@ def test_a_model_may_take_the_whole_batch():
     [
         (lambda lists: (lists[0], [], lists[2]), {}, "val part to be a list"),
         (lambda lists: (lists[0], [HeteroData()], lists[2]), {}, "found HeteroData"),
+        (lambda lists: [DataLoader(part) for part in lists], {}, "found DataBatch. Of a loader"),
         (lambda lists: lists, {"graphs_per_step": 0}, "at least one graph per step"),
         (lambda lists: lists, {"batch_size": 2}, "leave them out"),
         (lambda lists: lists[0], {}, "three lists of graphs"),
@@ -199,6 +202,20 @@ def test_what_is_no_list_of_graphs_is_refused(change, options, words):
         make = Pooled
     with pytest.raises(InputError, match=words):
         fit(make, change(parts(6, 4, 4)), [0], epochs=1, **options)
+
+
+class Shuffled(list):
+    """Graphs that come in another order whenever they are read."""
+
+    def __iter__(self):
+        return (self[place] for place in torch.randperm(len(self)).tolist())
+
+
+def test_labels_are_those_of_the_graphs_read_with_them():
+    shuffled = tuple(Shuffled(part) for part in parts(30, 30, 30))
+    task = Task.from_data(shuffled, lambda batch: (batch,), torch.device("cpu"), graphs_per_step=7)
+    for part in (*task.train, task.val, task.test):
+        assert torch.equal(part.labels, part.inputs[0].y)
 
 
 def test_a_model_of_nodes_is_refused():

@@ -297,7 +297,7 @@ def _warn_of_probabilities(
     last = "softmax" if kind == "classes" else "sigmoid"
     owner = model.encoder if isinstance(model, LinkPredictor) else model
     warn(
-        f"{type(owner).__name__} returns probabilities, of which the loss, metrics and predictions "
+        f"{type(owner).__name__} returns probabilities, of which loss, metrics and predictions "
         f"would take the {last} once more: let it return the scores before the {last}"
     )
 

@@ -225,11 +225,10 @@ class Task:
         loss: LossChoice,
         metric: MetricChoice,
     ) -> Task:
-        labels, objective = part_labels(data, loss, metric, device)
-        parts: list[Any] = list(data)
-        if is_graphs(data):
-            parts = [list(graphs) for graphs in data]
-        elif graphs_per_step is not None:
+        # Read once, as what makes graphs when asked may make others the next time.
+        parts: list[Any] = [part if isinstance(part, Data) else list(part) for part in data]
+        labels, objective = part_labels(parts, loss, metric, device)
+        if is_links(data) and graphs_per_step is not None:
             raise InputError("Expected no graphs_per_step with pairs of nodes; leave it out.")
         size = len(parts[0]) if graphs_per_step is None else graphs_per_step
         if size < 1:
@@ -347,10 +346,12 @@ def tested_labels(
 
 
 def _graph_labels(graphs: Sequence[Data], name: str) -> Tensor:
-    wrong = next((type(g).__name__ for g in graphs if not isinstance(g, Data)), None)
+    wrong = next((g for g in graphs if not isinstance(g, Data) or isinstance(g, Batch)), None)
     if wrong is not None or not len(graphs):
+        found = "none in it" if wrong is None else type(wrong).__name__
+        advice = " Of a loader, give the dataset." if isinstance(wrong, Batch) else ""
         raise InputError(
-            f"Expected the {name} part to be a list of PyG Data; found {wrong or 'none in it'}."
+            f"Expected the {name} part to be a list of PyG Data; found {found}.{advice}"
         )
     for graph in graphs:
         check_features(graph)
@@ -371,7 +372,14 @@ def _pair_labels(part: Data, name: str) -> Tensor:
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or len(pairs) != 2:
         raise InputError(
             f"Expected edge_label_index [2, pairs] in the {name} part, as RandomLinkSplit makes "
-            f"it; found none. For tasks on graphs, give three lists of them."
+            f"it without split_labels; found none. For tasks on graphs, give three lists of them."
+        )
+    last = int(part.num_nodes or 0) - 1
+    if bool(((pairs < 0) | (pairs > last) | pairs.is_floating_point()).any()):
+        raise InputError(
+            f"Expected edge_label_index of the {name} part to hold nodes from 0 to {last:,}, the "
+            f"rows of its x; found {pairs.dtype} from {pairs.min():,} to {pairs.max():,}. Number "
+            f"the nodes alike in all parts."
         )
     labels = torch.ones(pairs.size(1)) if labels is None and name == "train" else labels
     if not isinstance(labels, Tensor) or labels.shape != pairs.shape[1:] or not len(labels):
