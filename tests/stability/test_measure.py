@@ -331,6 +331,22 @@ def test_one_class_says_nothing(labelled):
         class_share(x, torch.zeros(60, dtype=torch.long))
 
 
+def test_one_row_of_each_class_says_nothing(labelled):
+    x, y = labelled
+    for ask in (class_share, discriminative_k):
+        with pytest.raises(UndefinedStability, match="no class has two"):
+            ask(x, y, torch.arange(60) < 3)
+    assert class_share(x, y, torch.arange(60) < 4).max() < 1
+
+
+@pytest.mark.parametrize(
+    "mask", [torch.arange(20), torch.arange(60), torch.ones(60, 2).bool(), [3], torch.ones(())]
+)
+def test_masks_of_another_form_are_refused(labelled, mask):
+    with pytest.raises(InputError, match=r"a boolean mask \[60\]"):
+        class_share(*labelled, mask)
+
+
 @pytest.mark.parametrize("y", [torch.zeros(60), torch.zeros(60, 2).long(), torch.zeros(3).long()])
 def test_labels_of_another_form_are_refused(labelled, y):
     x, _ = labelled

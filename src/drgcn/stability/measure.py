@@ -179,6 +179,9 @@ def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
         y (Tensor): Class of each row, ``[n]``; rows below 0 have none and are left out.
         mask (Tensor, optional): The rows to use: the training nodes, so that no other labels
             are used. (default: all)
+
+    Raises:
+        UndefinedStability: If there are not two classes, or none with two rows.
     """
     x = checked_features(x)
     y = torch.as_tensor(y)
@@ -189,11 +192,22 @@ def class_share(x: Any, y: Tensor, mask: Tensor | None = None) -> Tensor:
         )
     known = y >= 0
     if mask is not None:
-        known &= torch.as_tensor(mask, dtype=torch.bool, device=y.device)
-    classes = y[known].unique()
+        mask = torch.as_tensor(mask, device=y.device)
+        if mask.shape != y.shape or not bool(((mask == 0) | (mask == 1)).all()):
+            raise InputError(
+                f"Expected a boolean mask [{len(y)}]; found {mask.dtype} of shape "
+                f"{list(mask.shape)}. Of several splits take one column; make a mask of row "
+                f"numbers by torch_geometric.utils.index_to_mask."
+            )
+        known &= mask.bool()
+    classes, sizes = y[known].unique(return_counts=True)
     if len(classes) < 2:
         raise UndefinedStability(
             f"The share between classes is undefined: {len(classes)} classes among the rows."
+        )
+    if int(sizes.max()) < 2:  # all of the variance is between classes, whatever the features
+        raise UndefinedStability(
+            "The share between classes is undefined: no class has two of the rows."
         )
     device = x.device if isinstance(x, Tensor) else None
     whole = FeatureMoments(x.shape[1], diagonal=True, device=device)

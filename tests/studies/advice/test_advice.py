@@ -39,6 +39,19 @@ def test_numbers_are_those_of_the_functions(planted):
     assert json.loads(json.dumps(advice.to_dict()))["k_std"] == advice.k_std
 
 
+def test_classes_are_told_from_several_training_nodes_each(planted):
+    data = planted.clone()
+    data.y = planted.y[:, None]  # as some sets of PyG have it
+    assert advise(data).k_disc == advise(planted).k_disc
+    data.train_mask = torch.zeros(200, dtype=torch.bool)
+    data.train_mask[[int((planted.y == label).nonzero()[0]) for label in range(4)]] = True
+    assert advise(data).k_disc is None
+    assert "training classes" not in advise(data).paragraph
+    data.train_mask = torch.arange(50)
+    with pytest.raises(InputError, match="index_to_mask"):
+        advise(data)
+
+
 def test_constant_features_are_left_out_and_named(planted):
     x = torch.cat([planted.x, torch.ones(200, 2)], 1)
     advice, without = advise(x), advise(planted.x)

@@ -128,6 +128,8 @@ def _read(data: Data) -> Tensor:
 def _class_share(data: Data) -> Tensor | None:
     """Shares on training nodes, after one step over the graph where there is one."""
     y = data.get("y")
+    if y is not None and y.dim() == 2 and y.size(1) == 1:
+        y = y[:, 0]
     if y is None or y.dim() != 1 or y.is_floating_point():
         return None
     x = data.x
@@ -138,7 +140,7 @@ def _class_share(data: Data) -> Tensor | None:
     try:
         return class_share(x, y, data.get("train_mask"))
     except UndefinedStability:
-        return None  # one class alone says nothing
+        return None  # one class alone says nothing, nor does one node of each
 
 
 def _k_of_share(form: QuadraticForm, share: Tensor) -> float | None:
