@@ -282,6 +282,13 @@ def test_results_with_a_measured_gate_are_saved_and_loaded(tmp_path):
     assert torch.equal(*scores)
 
 
+@pytest.mark.parametrize("gate", [ClassShareGate, PseudoClassShareGate])
+def test_classes_in_a_column_are_classes(gate):
+    data = one_split(graph())
+    column = data.clone().update({"y": data.y[:, None]})
+    assert torch.equal(observe(gate(), column).weights, observe(gate(), data).weights)
+
+
 def test_a_gate_that_saw_no_data_is_refused():
     data = graph()
     with pytest.raises(InputError, match="has seen training data; found a new one"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from drgcn import DimensionalReweighting, fold
+from drgcn.errors import InputError
 
 from .reference import dr_block, layouts
 
@@ -492,6 +493,25 @@ def test_other_widths_are_refused(x):
     for layout in layouts.ALL:
         with pytest.raises(ValueError, match=f"built for 7 feature dimensions; found {D}"):
             DimensionalReweighting(7)(layout(x))
+
+
+@pytest.mark.parametrize("batch", [BATCH[:5], BATCH[:, None], BATCH.double(), BATCH > 1])
+def test_a_batch_of_another_form_is_refused(block, x, batch):
+    with pytest.raises(InputError, match="the graph of each of 9 nodes"):
+        block(x, batch=batch)
+
+
+def test_a_batch_of_any_whole_numbers_is_one():
+    x, batch = features(100, 16, dtype=torch.float32), torch.arange(100) // 25
+    block = random_block(16, dtype=torch.float32)
+    assert torch.equal(block(x, batch=batch.int()), block(x, batch=batch))
+
+
+@pytest.mark.parametrize("batch", [None, BATCH])
+@pytest.mark.parametrize("weight", [WEIGHT[:1], WEIGHT[:, None]])
+def test_weights_of_another_form_are_refused(block, x, weight, batch):
+    with pytest.raises(InputError, match="one number for each of 9 nodes"):
+        block(x, weight, batch)
 
 
 def test_three_dimensional_input_is_refused(block):

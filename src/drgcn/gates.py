@@ -360,10 +360,11 @@ def training_view(data: Data) -> Data:
     kept = {
         name: data[name] for name in ("edge_index", "edge_weight") if data.get(name) is not None
     }
-    if data.get("y") is not None:
-        unknown = torch.nan if data.y.is_floating_point() else -1
-        seen = mask if data.y.dim() == 1 else mask[:, None]
-        kept["y"] = torch.where(seen, data.y, unknown)
+    if (y := data.get("y")) is not None:
+        if y.dim() == 2 and y.size(1) == 1 and not y.is_floating_point():
+            y = y[:, 0]  # classes as OGB has them
+        unknown = torch.nan if y.is_floating_point() else -1
+        kept["y"] = torch.where(mask if y.dim() == 1 else mask[:, None], y, unknown)
     return Data(x=data.x, train_mask=mask, **kept)
 
 
@@ -391,9 +392,10 @@ def _groups(data: Data) -> _Groups:
         members, divisions, between = labels.new_empty(len(labels), 0), 0, 0
     if divisions < 1 or between < 1:
         raise InputError(
-            "Expected training labels of at least two classes for class-share; found "
-            f"{'none' if y is None else f'{labels.dtype} {list(labels.shape)}'} of fewer. Use the "
-            f"gate 'variance', which needs no labels."
+            "Expected training labels of at least two classes for class-share, whole numbers "
+            "[nodes] or zeros and ones [nodes, labels]; found "
+            f"{'none' if y is None else f'{labels.dtype} {list(labels.shape)} that are not'}. Use "
+            f"the gate 'variance', which needs no labels."
         )
     known = int(members.sum()) // divisions
     return _Groups(members, divisions, between, known - between - 1)

@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter
 
+from drgcn.errors import InputError
 from drgcn.kernels import LaneFunction, being_recorded, triton_available, with_lanes
 
 if triton_available():
@@ -312,11 +313,22 @@ def weighted_mean(
         raise ValueError(f"Expected node features of shape [nodes, d]; found {tuple(x.shape)}.")
     dtype = torch.promote_types(x.dtype, torch.float32)
     if weight is not None:
+        if weight.shape != x.shape[:1]:
+            raise InputError(
+                f"Expected weight to have one number for each of {x.size(0)} nodes; found shape "
+                f"{list(weight.shape)}."
+            )
         weight = weight.to(dtype)
     if batch is None:
         if weight is None:
             return _column_sum(x, None, dtype) / max(x.size(0), 1)
         return _column_sum(x, weight / _nonzero(weight.sum()), dtype)
+    if batch.shape != x.shape[:1] or batch.is_floating_point() or batch.dtype == torch.bool:
+        raise InputError(
+            f"Expected batch to have the number of the graph of each of {x.size(0)} nodes; found "
+            f"{batch.dtype} of shape {list(batch.shape)}."
+        )
+    batch = batch.long()
     size = int(batch.max()) + 1 if batch_size is None and batch.numel() > 0 else batch_size or 0
     if weight is None:
         weight = torch.ones(x.size(0), dtype=dtype, device=x.device)
