@@ -25,6 +25,7 @@ from drgcn.gates import (
 from drgcn.nn import GAT, GCN, MLP, MixHop
 from drgcn.studies.experiment import MEASURED_GATES, recipe, tunable, with_settings
 from drgcn.studies.run import build, pass_of, run, run_grid
+from drgcn.training.inputs import check_features
 from drgcn.training.result import load_fit
 from drgcn.training.task import seen_in_training
 
@@ -335,6 +336,25 @@ def test_a_gate_sees_the_graphs_that_training_sees():
     assert torch.equal(inside.y >= 0, inside.train_mask)
     with pytest.raises(InputError, match="pairs of nodes or graphs"):
         seen_in_training((data, data, data), None, None, (None, None), device)
+
+
+def test_splits_share_features_that_are_checked_and_moved_once(monkeypatch):
+    data, device, nothing = graph(), torch.device("meta"), (None, None)
+    first = seen_in_training(data, 0, None, nothing, device)
+    second = seen_in_training(data, 1, None, nothing, device, first)
+    assert first.x.is_meta
+    assert second.x is first.x
+    assert second.edge_index is first.edge_index
+    assert second.y.is_meta
+    known = seen_in_training(data, 1, None, nothing, torch.device("cpu"), data)
+    assert torch.equal(known.train_mask, data.train_mask[:, 1])
+    assert torch.equal(known.y >= 0, known.train_mask)
+    checked, usual = [], check_features
+    monkeypatch.setattr(
+        "drgcn.training.inputs.check_features", lambda one: checked.append(one) or usual(one)
+    )
+    fit(lambda: GCN(12, 4, 3, reweight="variance"), data, [0], grid={"split": [0, 1]}, epochs=1)
+    assert len(checked) == 2  # for the gate and for the task
 
 
 def test_names_are_those_of_experiments_and_the_command_line():

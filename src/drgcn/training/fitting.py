@@ -399,10 +399,15 @@ def _prepared(
     if is_links(data):
         make_model, prepare = link_maker(make_model, prepare), None
     choices = (training.loss, training.metric)
-    observed = gate_observer(
-        make_model,
-        lambda split: seen_in_training(data, split, training.inductive, choices, device),
-    )
+    first_view: list[Data] = []  # which the views of other splits share features and edges with
+
+    def view(split: int | None) -> Data:
+        seen = seen_in_training(data, split, training.inductive, choices, device, *first_view)
+        if len(grid_pass.splits) > 1:
+            first_view[:] = [seen]
+        return seen
+
+    observed = gate_observer(make_model, view)
     first, _ = grid_pass.settings[0]
     model = new_model(observed(first.split, first.exponent))
     prepare = prepare or default_prepare(model)

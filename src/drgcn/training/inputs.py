@@ -36,7 +36,9 @@ class MakeOptimizer(Protocol):
         """Return the optimiser of some parameters."""
 
 
-def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) -> Data:
+def checked_data(
+    data: Any, split: int | None = None, kind: Kind | None = None, *, known: bool = False
+) -> Data:
     """Return a copy of ``data`` with boolean masks ``[nodes]`` and labels in one of three forms.
 
     Args:
@@ -44,6 +46,7 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
             tensors, arrays or lists.
         split: Column of masks ``[nodes, splits]``.
         kind: Meaning of the labels. (default: what their form says)
+        known: Features and edges were checked before, with another split.
 
     Returns:
         The graph. Its ``y`` holds class numbers ``[nodes]`` or other numbers ``[nodes, values]``.
@@ -57,7 +60,8 @@ def checked_data(data: Any, split: int | None = None, kind: Kind | None = None) 
             hint = "Take one node type, or call data.to_homogeneous()."
         raise InputError(f"Expected one PyG Data; found {type(data).__name__}. {hint}")
     data = copy.copy(data)
-    check_features(data)
+    if not known:
+        check_features(data)
     data.y = labels_of(data.get("y"), int(data.num_nodes or 0), "node")
     for part in PARTS:
         data[f"{part}_mask"] = _as_tensor(data.get(f"{part}_mask"), part, data.y.device)

@@ -175,7 +175,7 @@ class Task:
     ) -> Task:
         """Return the task on another split of the one graph that all of its parts see."""
         device = self.val.nodes.device
-        data, objective = labelled_data(data, split, loss, metric, device)
+        data, objective = labelled_data(data, split, loss, metric, device, known=True)
         (train,) = self.train
         parts = [
             _part_of(data, name, part.inputs, device)
@@ -412,10 +412,13 @@ def labelled_data(
     loss: LossChoice = None,
     metric: MetricChoice = None,
     device: torch.device | str = "cpu",
+    *,
+    known: bool = False,
 ) -> tuple[Data, Objective]:
-    """Return a checked graph, and the objective of the labels of its parts."""
+    """Return a checked graph, and the objective of the labels of its parts; features and edges
+    that are ``known`` from another split are not checked again."""
     kind = kind_meant(loss, metric, data.get("y") if isinstance(data, Data) else None)
-    data = checked_data(data, split, kind)
+    data = checked_data(data, split, kind, known=known)
     parts = torch.cat([data.y[data[f"{part}_mask"]] for part in PARTS])
     return data, objective_for(parts, loss, metric, kind=kind, device=device)
 
@@ -435,19 +438,27 @@ def seen_in_training(
     inductive: Inductive | None,
     choices: tuple[LossChoice, MetricChoice],
     device: torch.device,
+    other: Data | None = None,
 ) -> Data:
-    """Return the graphs that training sees, without labels but those of training nodes."""
+    """Return the graphs that training sees, without labels but those of training nodes.
+
+    ``other`` is what it returned of another split: features and edges that both have are neither
+    checked nor moved again.
+    """
     if not isinstance(data, Data):
         raise InputError(
             "Expected one graph with a training mask for a gate that is measured on training "
             "data; found pairs of nodes or graphs. Use another gate, such as 'dr'."
         )
-    data, _ = labelled_data(data, split, *choices)
+    data, _ = labelled_data(data, split, *choices, known=other is not None)
     if data.get("graph") is not None:
         selected, kept = _select(data, data.graph[data.train_mask].unique())
         data = selected.update({"train_mask": data.train_mask[kept]})
     elif inductive is not None:
         data = visible(data, "train", inductive)
+    elif other is not None:
+        shared = ("x", "edge_index", "edge_weight")
+        data.update({name: other[name] for name in shared if other.get(name) is not None})
     return training_view(data).to(device)
 
 
