@@ -289,18 +289,22 @@ def gain_figure(part: Part, labels: int = PRIMARY[0]) -> Figure:
 def depth_figure(part: Part) -> Figure:
     """Accuracy against depth, and K of every layer below it, a column for each set."""
     arms = ("plain", "dr", "dr-one", *(f"{norm} norm" for norm in NORMS))
+    colours = dict(zip(arms, _COLOURS, strict=True))
     names = list(part.records)
     figure = Figure(figsize=(2.6 * len(names) + 1, 5.6), layout="constrained")
     grid = figure.subplots(2, len(names), squeeze=False, sharex=True)
     for column, name in enumerate(names):
         above, below = grid[:, column]
         above.set_title(name, fontsize=10)
-        for arm, colour in zip(arms, _COLOURS, strict=True):
+        for arm, colour in colours.items():
             tests = [part.tests(name, str(depth), 20, arm) for depth in DEPTHS]
             above.plot(DEPTHS, [mean(t) for t in tests], "o-", ms=3, color=colour, label=arm)
-        _draw_k(below, part, name, "plain", "k_even", _COLOURS[2], "equal variances, plain")
-        _draw_k(below, part, name, "dr", "k", _COLOURS[1], "gate of dr")
-        _draw_k(below, part, name, "dr-one", "k", _COLOURS[3], "gate of dr-one")
+        for arm, key, label in (
+            ("plain", "k_even", "equal variances, plain"),
+            ("dr", "k", "gate of dr"),
+            ("dr-one", "k", "gate of dr-one"),
+        ):
+            _draw_k(below, part, name, arm, key, colours[arm], label)
         for axes in (above, below):
             axes.set_xscale("log", base=2)
             axes.set_xticks(DEPTHS, [str(depth) for depth in DEPTHS])

@@ -278,7 +278,11 @@ def test_page_quote_and_pictures_are_made_from_records(tmp_path, monkeypatch):
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert sorted(shown) == sorted(SETS)
     assert shown[-2:] == ["cora", "graphs/cora_ml.npz"]  # the largest gains
-    assert len(make_gates.depth_figure(deep).axes) == 10
+    axes = make_gates.depth_figure(deep).axes
+    assert len(axes) == 10
+    above, below = ({line.get_label(): line.get_color() for line in a.lines} for a in axes[::5][:2])
+    for arm, label in (("dr-one", "gate of dr-one"), ("plain", "equal variances, plain")):
+        assert above[arm] == below[label]
     monkeypatch.setattr(evidence.resources, "files", lambda _: tmp_path)
     evidence.gate_study.cache_clear()
     assert evidence.gate_study() == ()
