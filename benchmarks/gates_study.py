@@ -7,18 +7,20 @@ a file of other settings is refused. The part on PPI is not trained here: its ne
 
     python benchmarks/gates_study.py --time --device cuda    # a trial: how long all would take
     python benchmarks/gates_study.py --device cuda           # all parts, in the order of the plan
-    python benchmarks/gates_study.py --part depth --device cuda
+    python benchmarks/gates_study.py --part depth --device cuda --minutes 8
     python benchmarks/gates_study.py --report few-labels
-    python benchmarks/gates_study.py --count
+    python benchmarks/gates_study.py --count                 # what is left to be trained
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import datetime
 import json
 import math
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -104,15 +106,19 @@ def open_case(part: str, name: str, case: str, root: Path) -> Data:
 
 
 def splits_of(data: Data, labels: int, count: int) -> Data:
-    """Draw splits with some labels a class, and up to 30 to validate; the rest is tested."""
+    """Draw splits with some labels a class, and up to 30 to validate; the rest is tested.
+
+    The graph that is returned has labels and masks alone.
+    """
     seeds = range(FIRST_SPLIT, FIRST_SPLIT + count)
+    only = Data(y=data.y)  # features would be copied with every split
     if labels == SIXTY:
-        return random_splits(data, seeds, counts=None)
+        return random_splits(only, seeds, counts=None)
     smallest = int(torch.bincount(data.y[data.y >= 0]).min())
     to_validate = min(30, (smallest - labels) // 2)
     if to_validate < 1:
         raise InputError(f"Expected more than {labels + 1} nodes of each class; found {smallest}.")
-    return random_splits(data, seeds, counts=(labels, to_validate))
+    return random_splits(only, seeds, counts=(labels, to_validate))
 
 
 def maker(part: str, one: Pass, data: Data) -> Callable[[], torch.nn.Module]:
@@ -149,7 +155,7 @@ def train(
         for values in product(*cell.choices.values()):
             setting = dict(zip(cell.choices, values, strict=True))
             grid += [{**setting, "split": column} for column in columns]
-    several = data.clone()
+    several = copy.copy(data)
     for mask in ("train_mask", "val_mask", "test_mask"):
         several[mask] = torch.cat([drawn[mask] for _, drawn in cells], dim=1)
     return fit(
@@ -189,20 +195,18 @@ def recipe_of(name: str, one: Pass) -> Experiment:
 
 @torch.no_grad()
 def layer_numbers(
-    models: Sequence[torch.nn.Module], data: Data, device: str
+    models: Sequence[torch.nn.Module], inputs: tuple[Any, ...], device: str, *, even: bool
 ) -> dict[str, list[list[float | None]]]:
     """Return K of every layer's gate of each model, and the K of equal variances in its place."""
-    found: dict[str, list[list[float | None]]] = {"k": [], "k_even": []}
-    # A copy: Data.to moves the graph itself.
-    inputs = models[0].to(device).prepare(data.clone().to(device))
+    found: dict[str, list[list[float | None]]] = {name: [] for name in ("k", "k_even")[: 1 + even]}
     for model in models:
-        k, even = [], []
+        layers = []
         for layer_input, s, _ in model.to(device).layers(*inputs):
             x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
-            k.append(1.0 if s is None else _rounded(graph_stability(x, s)))
-            even.append(_even_k(x))
-        found["k"].append(k)
-        found["k_even"].append(even)
+            k = 1.0 if s is None else _rounded(graph_stability(x, s))
+            layers.append((k, _even_k(x)) if even else (k,))
+        for name, values in zip(found, zip(*layers, strict=True), strict=True):
+            found[name].append(list(values))
     return found
 
 
@@ -227,7 +231,10 @@ def entries_of(
     options: Options,
 ) -> Iterator[dict[str, Any]]:
     """Yield what is recorded of each cell: percentages by choice, split and seed, in one row."""
-    start = 0
+    start, deep, inputs = 0, part == "depth", None
+    if deep or (part in ("few-labels", "scaling") and one.arm != "plain"):
+        moved = copy.copy(data).to(options.device)  # PyG moves in place
+        inputs = found.models[0].to(options.device).prepare(moved)
     for cell, _ in cells:
         settings = math.prod(len(values) for values in cell.choices.values())
         stop = start + settings * options.splits * options.seeds
@@ -240,9 +247,10 @@ def entries_of(
             "test": [_percent(value) for value in found.test_accuracy[start:stop]],
         }
         # K of the first seed: of all splits where depth is asked about, else of the first.
-        each = options.seeds if part == "depth" else options.seeds * options.splits
-        if part == "depth" or (part in ("few-labels", "scaling") and one.arm != "plain"):
-            entry |= layer_numbers(found.models[start:stop:each], data, options.device)
+        each = options.seeds if deep else options.seeds * options.splits
+        if inputs is not None:
+            models = found.models[start:stop:each]
+            entry |= layer_numbers(models, inputs, options.device, even=deep)
         yield entry
         start = stop
     assert start == len(found.test_accuracy)
@@ -252,40 +260,66 @@ def _percent(value: float) -> float | None:
     return None if math.isnan(value) else round(100 * value, 3)
 
 
-def run_part(options: Options) -> None:
-    """Train what the files of a part lack."""
+def left_of(options: Options) -> list[tuple[str, Pass]]:
+    """Return what the files of a part lack; refuse files that cannot be gone on with."""
+    left = []
     for name in options.sets:
         path = file_of(options.out, options.part, name)
         record = read_record(path, options.part, name, options.settings)
-        if record is None:
-            record = new_record(name, options)
-        done = {(entry["case"], entry["arm"]) for entry in record["results"]}
-        data, case = None, None
-        for one in passes_of(options.part, name):
-            if (one.case, one.arm) in done:
-                continue
-            if data is None or one.case != case:
-                data, case = open_case(options.part, name, one.case, options.root), one.case
-            content = record["data"].setdefault(one.case, data.dataset.content_hash)
-            if content != data.dataset.content_hash:
-                raise InputError(
-                    f"Expected the data that {path} began with ({content}); found "
-                    f"{data.dataset.content_hash}. Bring it back, or use another --out."
-                )
+        done = {(entry["case"], entry["arm"]) for entry in record["results"]} if record else set()
+        lacking = [one for one in passes_of(options.part, name) if (one.case, one.arm) not in done]
+        if record and lacking:
             _expect_one_build(record, path, options.device)
-            start = time.perf_counter()
-            cells, left_out = drawn_cells(one, data, options)
-            entries: list[dict[str, Any]] = list(left_out)
-            if cells:
-                found = train(options.part, one, data, cells, options)
-                entries += entries_of(options.part, one, data, cells, found, options)
-            seconds = time.perf_counter() - start
-            add(record, entries, seconds, options.device)
-            write_whole(path, dumps(record))
-            words = ", ".join(filter(None, (options.part, name, one.case, one.arm)))
+        left += [(name, one) for one in lacking]
+    return left
+
+
+def run_part(options: Options, until: float = math.inf) -> int:
+    """Train what the files of a part lack, but begin nothing after a time of the monotonic clock;
+    return how many passes ended in an error, which leave the others alone."""
+    failed, opened = 0, (("", ""), Data())
+    for name, one in left_of(options):
+        if time.monotonic() >= until:
+            break
+        if opened[0] != (name, one.case):
+            data = open_case(options.part, name, one.case, options.root)
+            opened = ((name, one.case), data)
+        words = ", ".join(filter(None, (options.part, name, one.case, one.arm)))
+        try:
+            seconds = run_pass(options, name, one, opened[1])
+        except InputError:
+            raise
+        except Exception:  # of a device, or memory: minutes on a GPU are dear
+            traceback.print_exc()
+            print(f"{words}: failed", flush=True)
+            failed += 1
+        else:
             print(f"{words}: {seconds:.1f} s", flush=True)
-            for entry in left_out:
-                print(f"  {entry['labels']} labels a class: {entry['left_out']}")
+    return failed
+
+
+def run_pass(options: Options, name: str, one: Pass, data: Data) -> float:
+    """Train a pass and add it to the file of its set; return its seconds."""
+    path = file_of(options.out, options.part, name)
+    record = read_record(path, options.part, name, options.settings) or new_record(name, options)
+    content = record["data"].setdefault(one.case, data.dataset.content_hash)
+    if content != data.dataset.content_hash:
+        raise InputError(
+            f"Expected the data that {path} began with ({content}); found "
+            f"{data.dataset.content_hash}. Bring it back, or use another --out."
+        )
+    start = time.perf_counter()
+    cells, left_out = drawn_cells(one, data, options)
+    for entry in left_out:
+        print(f"{name}, {entry['labels']} labels a class: {entry['left_out']}")
+    entries: list[dict[str, Any]] = list(left_out)
+    if cells:
+        found = train(options.part, one, data, cells, options)
+        entries += entries_of(options.part, one, data, cells, found, options)
+    seconds = time.perf_counter() - start
+    add(record, entries, seconds, options.device)
+    write_whole(path, dumps(record))
+    return seconds
 
 
 def _expect_one_build(record: dict[str, Any], path: Path, device: str) -> None:
@@ -370,11 +404,13 @@ def epochs_of(options: Options, name: str, one: Pass) -> int:
 
 
 def count(options: Options) -> None:
-    """Print passes, networks and epochs of a part."""
-    work = [(name, one) for name in options.sets for one in passes_of(options.part, name)]
+    """Print passes, networks and epochs of a part that its files lack."""
+    work = left_of(options)
     total = sum(networks(one, options) for _, one in work)
     epochs = sum(networks(one, options) * epochs_of(options, name, one) for name, one in work)
-    print(f"{options.part}: {len(work):,} passes, {total:,} networks, {epochs:,} epochs at most")
+    print(
+        f"{options.part}: {len(work):,} passes left, {total:,} networks, {epochs:,} epochs at most"
+    )
 
 
 def trial(options: Options) -> float:
@@ -413,24 +449,32 @@ def main() -> None:
     parser.add_argument("--splits", type=int, help="For a trial; the plan's by default.")
     parser.add_argument("--seeds", type=int, help="For a trial; the plan's by default.")
     parser.add_argument("--epochs", type=int, help="For a trial; the plan's by default.")
+    parser.add_argument(
+        "--minutes", type=float, help="Begin no pass after so many; the same command goes on."
+    )
     parser.add_argument("--data-root")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("results/gates"))
     arguments = parser.parse_args()
-    total = 0.0
+    until = math.inf if arguments.minutes is None else time.monotonic() + 60 * arguments.minutes
+    names = [arguments.report] if arguments.report else arguments.part
     try:
-        for part in [arguments.report] if arguments.report else arguments.part:
-            options = options_of(part, arguments)
-            if arguments.count:
+        parts = [options_of(part, arguments) for part in names]
+        if arguments.report:
+            for options in parts:
+                print(report(options.part, options.out, options.sets, options.settings))
+        elif arguments.count:
+            for options in parts:
                 count(options)
-            elif arguments.report:
-                print(report(part, options.out, options.sets, options.settings))
-            elif arguments.time:
-                total += trial(options)
-            else:
-                run_part(options)
-        if arguments.time:
-            print(f"all: about {total:.0f} s")
+        elif arguments.time:
+            print(f"all: about {sum(map(trial, parts)):.0f} s")
+        else:
+            for options in parts:
+                left_of(options)  # what would be refused is, before anything is trained
+            failed = sum(run_part(options, until) for options in parts)
+            for options in parts:
+                count(options)
+            parser.exit(1 if failed else 0)
     except InputError as error:
         parser.exit(2, f"{error}\n")
 
@@ -445,6 +489,8 @@ def options_of(part: str, arguments: argparse.Namespace) -> Options:
     for name in ("splits", "seeds", "epochs"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             raise InputError(f"Expected --{name} from 1 on; found {getattr(arguments, name)}.")
+    if arguments.minutes is not None and not arguments.minutes > 0:
+        raise InputError(f"Expected --minutes above zero; found {arguments.minutes}.")
     if part not in RECIPES:
         splits = arguments.splits or splits
     return Options(

@@ -8,6 +8,7 @@ from itertools import product
 
 import make_gates
 import pytest
+import torch
 from gates_answer import (
     NotWhole,
     Part,
@@ -27,6 +28,7 @@ from gates_few_labels import (
     PARTS,
     PRIMARY,
     SETS,
+    SIXTY,
     UNITS,
     passes_of,
     planned_settings,
@@ -34,6 +36,7 @@ from gates_few_labels import (
     sets_of,
 )
 
+from drgcn.data import load, random_splits
 from drgcn.errors import InputError
 from drgcn.stats import holm, paired_test
 from drgcn.studies.advice import evidence
@@ -280,7 +283,9 @@ def test_page_quote_and_pictures_are_made_from_records(tmp_path, monkeypatch):
     assert shown[-2:] == ["cora", "graphs/cora_ml.npz"]  # the largest gains
     axes = make_gates.depth_figure(deep).axes
     assert len(axes) == 10
-    above, below = ({line.get_label(): line.get_color() for line in a.lines} for a in axes[::5][:2])
+    above, below = (
+        {line.get_label(): line.get_color() for line in a.lines} for a in axes[::5][:2]
+    )
     for arm, label in (("dr-one", "gate of dr-one"), ("plain", "equal variances, plain")):
         assert above[arm] == below[label]
     monkeypatch.setattr(evidence.resources, "files", lambda _: tmp_path)
@@ -292,12 +297,25 @@ def test_page_quote_and_pictures_are_made_from_records(tmp_path, monkeypatch):
     evidence.gate_study.cache_clear()
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
-    import gates_study
+@pytest.fixture
+def study():
+    import gates_study  # found by the path that make_gates adds
 
-    usual = gates_study.passes_of
-    monkeypatch.setattr(gates_study, "passes_of", lambda part, name: usual(part, name)[:2])
-    trained, train = [], gates_study.train
+    return gates_study
+
+
+@pytest.fixture
+def of_wine(study, tmp_path):
+    """Options of a small part."""
+    where = {"device": "cpu", "root": tmp_path, "out": tmp_path}
+    small = {"splits": 2, "seeds": 1, "epochs": 1}
+    return study.Options(part="full-labels", sets=("wine",), **small, **where)
+
+
+def test_a_killed_run_goes_on_where_it_was(study, of_wine, tmp_path, monkeypatch):
+    usual = study.passes_of
+    monkeypatch.setattr(study, "passes_of", lambda part, name: usual(part, name)[:2])
+    trained, train = [], study.train
 
     def watched(part, one, *rest):
         if one.arm == "class-share" and len(trained) == 1:
@@ -306,21 +324,12 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
         trained.append(one.arm)
         return train(part, one, *rest)
 
-    monkeypatch.setattr(gates_study, "train", watched)
-    options = gates_study.Options(
-        part="full-labels",
-        sets=("wine",),
-        splits=2,
-        seeds=1,
-        epochs=1,
-        device="cpu",
-        root=tmp_path,
-        out=tmp_path,
-    )
+    monkeypatch.setattr(study, "train", watched)
+    options = of_wine
     with pytest.raises(KeyboardInterrupt):
-        gates_study.run_part(options)
-    gates_study.run_part(options)
-    gates_study.run_part(options)
+        study.run_part(options)
+    study.run_part(options)
+    study.run_part(options)
     assert trained == ["plain", "killed", "class-share"]
     path = file_of(tmp_path, "full-labels", "wine")
     found = read_record(path, "full-labels", "wine", options.settings)
@@ -328,11 +337,55 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert networks == {"plain": 8, "class-share": 6}
     assert set(found["data"]) == {""}
     assert found["environments"][0]["device"]
-    monkeypatch.setattr(gates_study, "passes_of", usual)
+    monkeypatch.setattr(study, "passes_of", usual)
     for change, words in (
         ({"environments": [found["environments"][0] | {"source": "older"}]}, "another source"),
         ({"data": {"": "of other data"}}, "of other data"),
     ):
         path.write_text(json.dumps(found | change))
         with pytest.raises(InputError, match=words):
-            gates_study.run_part(options)
+            study.run_part(options)
+
+
+def test_no_pass_begins_late_and_one_that_fails_leaves_the_others_alone(
+    study, of_wine, monkeypatch, capsys
+):
+    options, trained = of_wine, []
+
+    def failing(part, one, *rest):
+        trained.append(one.arm)
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(study, "train", failing)
+    assert study.run_part(options, until=0) == 0
+    assert trained == []
+    arms = [one.arm for _, one in study.left_of(options)]
+    assert study.run_part(options) == len(trained) == len(arms)
+    assert [one.arm for _, one in study.left_of(options)] == arms
+    assert "plain: failed" in capsys.readouterr().out
+
+
+def test_records_are_refused_before_anything_is_trained(study, tmp_path, monkeypatch, capsys):
+    trained = []
+    monkeypatch.setattr(study, "run_part", lambda *_: trained.append(1))
+    path = file_of(tmp_path, "models", "wine")
+    path.parent.mkdir()
+    path.write_text("{")
+    asked = ["", "--sets", "wine", "--out", str(tmp_path)]
+    for more, words in (([], "is none"), (["--minutes", "0"], "--minutes above zero")):
+        monkeypatch.setattr("sys.argv", asked + more)
+        with pytest.raises(SystemExit) as ended:
+            study.main()
+        assert ended.value.code == 2
+        assert words in capsys.readouterr().err
+    assert not trained
+
+
+def test_splits_are_drawn_of_the_labels_alone_as_of_the_whole_graph(study):
+    data = load("wine")
+    for labels, counts in ((5, (5, 21)), (SIXTY, None)):
+        drawn = study.splits_of(data, labels, 10)
+        whole = random_splits(data, range(1000, 1010), counts=counts)
+        assert torch.equal(drawn.train_mask, whole.train_mask)
+        assert torch.equal(drawn.val_mask, whole.val_mask)
+        assert "x" not in drawn
