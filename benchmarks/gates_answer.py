@@ -25,6 +25,7 @@ from gates_few_labels import (
     HARM,
     LABELS,
     LOST,
+    MODEL_LABELS,
     MODELS,
     NORMS,
     PPI_SPLITS,
@@ -164,7 +165,7 @@ class Part:
         return found
 
     def tests(self, name: str, case: str, labels: int, row: str) -> list[float]:
-        """Return the test accuracy in % of each split, or of each seed of a recipe."""
+        """Return the score in % on test nodes of each split, or of each seed of a recipe."""
         if self.name in RECIPES:
             found = self.scores(name, case, labels, row)
             return found[0][2][0].tolist() if found else []
@@ -402,7 +403,7 @@ def family_table(found: Answer) -> Table:
 
 
 def accuracy_table(part: Part, case: str, labels: int, rows: Sequence[str] = ROWS) -> Table:
-    """Mean test accuracy of rows by set."""
+    """Mean score on test nodes of rows by set."""
     rows = [row for row in rows if row not in AT_FIVE or (part.name, labels) == ("few-labels", 5)]
     cells = []
     for name in part.records:
@@ -451,7 +452,7 @@ def full_labels_tables(part: Part) -> list[Table]:
 
 def models_tables(part: Part) -> list[Table]:
     """Gains by model and number of labels."""
-    places = [(f"{model}, {n} labels", model, n) for model in MODELS for n in (5, 20)]
+    places = [(f"{model}, {n} labels", model, n) for model in MODELS for n in MODEL_LABELS]
     return [described_table(part, places, _PAIRS)]
 
 

@@ -33,6 +33,7 @@ from gates_answer import file_of, read_record, report
 from gates_few_labels import (
     EPOCHS,
     FIRST_SPLIT,
+    LABELS,
     PARTS,
     RECIPES,
     SIXTY,
@@ -194,14 +195,34 @@ def recipe_of(name: str, one: Pass) -> Experiment:
 
 
 @torch.no_grad()
+def class_means(
+    models: Sequence[torch.nn.Module], inputs: tuple[Any, ...], drawn: Data, seeds: int
+) -> list[float]:
+    """Return the mean share of test nodes that are right of each class, for models by choice,
+    split and seed."""
+    y, masks = drawn.y.clamp(min=0), drawn.test_mask
+    weights = []
+    for mask in masks.T:
+        counts = torch.bincount(y[mask], minlength=int(y.max()) + 1)
+        weights.append(mask / counts.clamp(min=1)[y] / (counts > 0).sum())
+    device = next(models[0].parameters()).device
+    y, splits = y.to(device), torch.stack(weights).double().to(device)
+    found = [
+        (model.eval()(*inputs).argmax(1) == y).double() @ splits[place // seeds % len(splits)]
+        for place, model in enumerate(models)
+    ]
+    return torch.stack(found).tolist()
+
+
+@torch.no_grad()
 def layer_numbers(
-    models: Sequence[torch.nn.Module], inputs: tuple[Any, ...], device: str, *, even: bool
+    models: Sequence[torch.nn.Module], inputs: tuple[Any, ...], *, even: bool
 ) -> dict[str, list[list[float | None]]]:
     """Return K of every layer's gate of each model, and the K of equal variances in its place."""
     found: dict[str, list[list[float | None]]] = {name: [] for name in ("k", "k_even")[: 1 + even]}
     for model in models:
         layers = []
-        for layer_input, s, _ in model.to(device).layers(*inputs):
+        for layer_input, s, _ in model.layers(*inputs):
             x = layer_input.to_csr() if isinstance(layer_input, SparseMatrix) else layer_input
             k = 1.0 if s is None else _rounded(graph_stability(x, s))
             layers.append((k, _even_k(x)) if even else (k,))
@@ -231,26 +252,36 @@ def entries_of(
     options: Options,
 ) -> Iterator[dict[str, Any]]:
     """Yield what is recorded of each cell: percentages by choice, split and seed, in one row."""
-    start, deep, inputs = 0, part == "depth", None
-    if deep or (part in ("few-labels", "scaling") and one.arm != "plain"):
-        moved = copy.copy(data).to(options.device)  # PyG moves in place
-        inputs = found.models[0].to(options.device).prepare(moved)
-    for cell, _ in cells:
+    start, deep = 0, part == "depth"
+    with_k = deep or (part in ("few-labels", "scaling") and one.arm != "plain")
+    inputs: tuple[Any, ...] | None = None
+    for cell, drawn in cells:
         settings = math.prod(len(values) for values in cell.choices.values())
         stop = start + settings * options.splits * options.seeds
+        models = [model.to(options.device) for model in found.models[start:stop]]
+        test = found.test_accuracy[start:stop]
         entry: dict[str, Any] = {
             "case": one.case,
             "arm": one.arm,
             "labels": cell.labels,
             "choices": cell.choices,
             "val": [_percent(value) for value in found.val_accuracy[start:stop]],
-            "test": [_percent(value) for value in found.test_accuracy[start:stop]],
         }
-        # K of the first seed: of all splits where depth is asked about, else of the first.
-        each = options.seeds if deep else options.seeds * options.splits
-        if inputs is not None:
-            models = found.models[start:stop:each]
-            entry |= layer_numbers(models, inputs, options.device, even=deep)
+        balanced = cell.labels in LABELS
+        if inputs is None and (balanced or with_k):
+            moved = copy.copy(data).to(options.device)  # PyG moves in place
+            inputs = models[0].prepare(moved)
+        if balanced:
+            entry["accuracy"] = [_percent(value) for value in test]
+            assert inputs is not None
+            means = class_means(models, inputs, drawn, options.seeds)
+            test = [math.nan if math.isnan(a) else b for a, b in zip(test, means, strict=True)]
+        entry["test"] = [_percent(value) for value in test]
+        if with_k:
+            assert inputs is not None
+            # Of the first seed: of all splits where depth is asked about, else of the first.
+            each = options.seeds if deep else options.seeds * options.splits
+            entry |= layer_numbers(models[::each], inputs, even=deep)
         yield entry
         start = stop
     assert start == len(found.test_accuracy)

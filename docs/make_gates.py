@@ -310,7 +310,7 @@ def depth_figure(part: Part) -> Figure:
             axes.set_xticks(DEPTHS, [str(depth) for depth in DEPTHS])
             axes.grid(alpha=0.25)
         below.set_xlabel("layers")
-    grid[0, 0].set_ylabel("test accuracy %")
+    grid[0, 0].set_ylabel("mean of the classes %")
     grid[1, 0].set_ylabel("K of each layer")
     grid[0, -1].legend(fontsize=7)
     grid[1, -1].legend(fontsize=7)
