@@ -88,6 +88,13 @@ def test_form_order_parts_and_threads_do_not_matter(tmp_path):
     assert len(hashes) == 1
 
 
+def test_times_in_1970_are_told(tmp_path):
+    path = write_csv(tmp_path / "clicks.csv", NAMES, [("a", "x", 0), ("a", "y", 20_240_531)])
+    _, report = made(tmp_path, path)
+    assert report.days == (0, 234)
+    assert any("begin in 1970" in line for line in report.lines())
+
+
 def test_little_memory_gives_the_same(tmp_path):
     draw = random.Random(0)
     rows = [
@@ -120,6 +127,16 @@ def test_little_memory_gives_the_same(tmp_path):
             "parquet",
             "date",
             lambda time: str(datetime.datetime.fromtimestamp(time, datetime.UTC).date()),
+        ),
+        (
+            "csv",
+            "date",
+            lambda time: f"{datetime.datetime.fromtimestamp(time, datetime.UTC):%Y%m%d}",
+        ),
+        (
+            "parquet",
+            "date",
+            lambda time: int(f"{datetime.datetime.fromtimestamp(time, datetime.UTC):%Y%m%d}"),
         ),
         ("csv", "day", lambda time: time // DAY - START // DAY),
     ],

@@ -98,6 +98,11 @@ class IngestReport:
             first, last = self.days
             zero = f", day 0 is {self.day_zero}" if self.day_zero else ""
             yield f"days {first} to {last} (times read as {self.time_unit}{zero})"
+            if self.day_zero.startswith("1970") and self.time_unit != "date":
+                yield (
+                    f"warning: these times begin in 1970; if they count no {self.time_unit}s "
+                    f"since then, say what they count (--time-unit)"
+                )
             if first < 0 and self.day_zero:
                 yield f"warning: there are clicks before day 0, the first on day {first}"
         for side in (self.users, self.items):

@@ -37,6 +37,11 @@ _UNITS: Final = {
     "nanosecond": (86_400 * 10**9, float("inf")),
 }
 _EPOCH: Final = date(1970, 1, 1)
+# Of a date such as 20240531, a text or a number.
+_COMPACT_SECONDS: Final = (
+    r"CASE WHEN regexp_full_match(CAST({0} AS VARCHAR), '(19|20)\d{{6}}(\.0)?') "
+    r"THEN epoch(try_strptime(left(CAST({0} AS VARCHAR), 8), '%Y%m%d')) END"
+)
 _NUMBERS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_BROKEN)
 _TEXTS: Final = ("VARCHAR", "BOOLEAN", "UUID", "ENUM")
 _IDS: Final = (*_WHOLE, "HUGEINT", "UBIGINT", "UHUGEINT", *_TEXTS)
@@ -199,6 +204,8 @@ class EventDays:
         unit = settings.time_unit
         if kind.startswith(_TIMES):
             unit = "date"
+        elif unit in ("auto", "date") and _are_compact(session, table, column):
+            unit, words = "date", _COMPACT_SECONDS.format(column)
         elif kind == "VARCHAR" and unit == "auto":
             (numbers,) = session.row(f"SELECT count({number}) FROM {table.name}")
             unit = "auto" if numbers else "date"
@@ -238,6 +245,14 @@ def _seconds(column: str, kind: str) -> str:
     if kind == "VARCHAR":
         return f"epoch(TRY_CAST({column} AS TIMESTAMPTZ))"
     return f"epoch({column})"
+
+
+def _are_compact(session: DuckDBSession, table: SourceTable, column: str) -> bool:
+    """True if all times are dates without hyphens; as seconds they would all lie in one year."""
+    (others,) = session.row(
+        f"SELECT count(*) - count({_COMPACT_SECONDS.format(column)}) FROM {table.name}"
+    )
+    return bool(others == 0)
 
 
 def _refuse_unreadable(session: DuckDBSession, table: SourceTable, name: str, value: str) -> None:
