@@ -224,6 +224,18 @@ def test_without_days_a_share_of_every_users_clicks_is_held_out(days):
         hold_out(lone, 0.5)
 
 
+def test_a_day_with_most_of_the_clicks_is_not_held_out():
+    clicks = random_clicks(users=300, items=200, clicks=9000, days=1)
+    assert clicks.days is not None
+    days = torch.ones_like(clicks.days)
+    days[:90] = 0
+    clicks = ClickGraph(clicks.by_user, clicks.by_item, days)
+    split = hold_out(clicks)
+    assert split.name == "validation: 10% of every user's clicks"
+    assert 0.08 < split.targets.num_clicks / clicks.num_clicks < 0.12
+    assert hold_out(clicks, after=0).targets.num_clicks == clicks.num_clicks - 90
+
+
 def test_nothing_up_to_a_day_is_held_out():
     days = torch.tensor([0] * 60 + [1] * 20 + [2] * 14 + [3] * 4 + [4] * 2)
     clicks = ClickGraph.from_pairs(torch.arange(100) % 10, torch.arange(100) // 10, 10, 10, days)

@@ -298,8 +298,8 @@ def hold_out(
     """Hold out clicks to choose by.
 
     By time, the last days are held out, as many as come nearest to the share. Where clicks have no
-    days, or all have the same, a share of every user's clicks is held out, chosen by a hash of
-    their place; at least one click of a user stays.
+    days, or all have the same, or these days would have more than half of them, a share of every
+    user's clicks is held out, chosen by a hash of their place; at least one click of a user stays.
 
     Args:
         graph: Clicks to divide.
@@ -334,16 +334,18 @@ def hold_out(
 
 
 def _day_of_share(graph: ClickGraph, share: float) -> int | None:
-    """The day from which on the clicks come nearest to a share; ``None`` for one day alone."""
+    """The day from which on the clicks come nearest to a share; ``None`` for one day alone, or if
+    these clicks would be most of all."""
     first, last = graph.day_range
     if first == last:
         return None
     assert graph.days is not None
     counts = torch.bincount(graph.days.long() - first)
     after = counts.flip(0).cumsum(0).flip(0)[1:]  # clicks from each day but the first on
-    distance = (after.double() / graph.num_clicks - share).abs()
+    held = after.double() / graph.num_clicks
     # Of days as near, the last: it leaves most to learn from.
-    return first + 1 + after.numel() - 1 - int(distance.flip(0).argmin())
+    place = after.numel() - 1 - int((held - share).abs().flip(0).argmin())
+    return None if float(held[place]) > max(share, 0.5) else first + 1 + place
 
 
 def _held_of_users(graph: ClickGraph, share: float) -> Tensor:
