@@ -60,6 +60,10 @@ def test_the_record_of_an_evaluation(chain, tmp_path):
     assert "popular" in out
     record = json.loads((tmp_path / "a" / "e.json").read_text())
     assert (record["n"], record["exclude_seen"]) == (50, True)
+    mean = {one: record[one]["all"]["recall"]["mean"] for one in ("model", "popularity")}
+    over = 100 * (mean["model"] - mean["popularity"])
+    assert f"recall@50 of the model over that of popular {over:+.2f} [" in out
+    assert ("the model is below popular" in out) is (over < 0)
 
 
 def test_items_never_seen_are_counted_and_ids_come_back(tmp_path):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,11 +7,13 @@ from typer.testing import CliRunner
 
 import drgcn.cli
 from drgcn.cli import app
+from drgcn.cli.recommend.train_run import print_run
 from drgcn.errors import InputError
-from drgcn.recommend.clicks import SplitRule, split_clicks
+from drgcn.recommend.clicks import ClickGraph, SplitRule, split_clicks
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.serving import LoadedRun
+from drgcn.records import load_sealed, sealed
 
 from ..recommend.model.clicks import data, graph
 
@@ -122,7 +125,7 @@ def test_bad_options_are_one_sentence(folder, tmp_path):
 CHOSEN = (*SMALL[2:], "--epochs-max", 2, "--lr", 0.02)
 
 
-def test_validation_says_how_long_and_all_clicks_are_learnt(folder, tmp_path):
+def test_validation_says_how_long_and_all_clicks_are_learnt(folder, tmp_path, capsys):
     out, kept = tmp_path / "run", tmp_path / "kept"
     record = json.loads(succeed(folder, "--out", out, *CHOSEN, "--hold-out", 0.3, "--json"))
     found = record["validation"]
@@ -136,7 +139,15 @@ def test_validation_says_how_long_and_all_clicks_are_learnt(folder, tmp_path):
     assert not list(out.glob("*.safetensors.*"))
     said = succeed(folder, "--out", kept, *CHOSEN, "--hold-out", 0.3, "--no-refit")
     assert "popular items" in said
-    assert json.loads((kept / "record.json").read_text())["steps"] == found["best_step"]
+    assert found["n"] == 8  # a fifth of 40 items
+    found = load_sealed(kept / "record.json")
+    best = max(found["validation"]["best_recall"], *found["popularity"]["recall"].values())
+    for above, is_told in ((0.01, True), (0.0, True), (-0.01, False)):
+        found["validation"]["popular_recall"] = best + above
+        (tmp_path / "record.json").write_text(json.dumps(sealed(found)))
+        print_run(tmp_path, False)
+        assert ("not above popular items" in capsys.readouterr().out) is is_told
+    assert found["steps"] == found["validation"]["best_step"]
 
 
 def test_a_run_is_made_again_from_its_settings(folder, tmp_path):
@@ -249,6 +260,20 @@ def test_a_split_that_cannot_be_leaves_nothing(folder, tmp_path, options):
     done = run(folder, "--out", tmp_path / "run", *SMALL, *options)
     assert isinstance(done.exception, InputError)
     assert not (tmp_path / "run").exists()
+
+
+def test_sizes_of_a_split_are_warned_of(folder, tmp_path):
+    for name, rule, more in (("a", (), True), ("b", ("--split", "random:0.4"), False)):
+        said = run(folder, "--out", tmp_path / name, *SMALL, *rule).stderr
+        assert "held back for test, fewer than 1,000" in said
+        assert ("as by --split time:0.1" in said) is more
+        assert "left to learn from" not in said
+    few = data(days=4)
+    days = torch.full_like(few.graph.days, 3)
+    days[:20] = 0
+    few = replace(few, graph=ClickGraph(few.graph.by_user, few.graph.by_item, days))
+    said = run(few.save(tmp_path / "few"), "--out", tmp_path / "c", *SMALL).stderr
+    assert "are left to learn from. Hold back fewer" in said
 
 
 def test_a_split_brings_its_own_validation(folder, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,6 +156,7 @@ def evaluate(
     )
     for length in lengths:
         _show(reports[length], classical, length)
+    print("\n".join(_differences(report, classical)))
     for score in classical:
         chosen = ", ".join(f"{key} {value:g}" for key, value in score.settings.items())
         print(score.refused or f"{score.name}: {chosen}, by validation ({score.seconds:.1f} s)")
@@ -176,6 +178,22 @@ def _lengths(asked: list[int], items: int) -> list[int]:
         if n > items:
             print(f"--n {n:,} is more than there are items: lists of {items:,}", file=sys.stderr)
     return list(dict.fromkeys(min(n, items) for n in asked))
+
+
+def _differences(report: RankingReport, classical: list[BaselineScore]) -> Iterator[str]:
+    """Say by how much the model is above each other list, paired by user, and above which not."""
+    others = {"popular": report.popularity_values}
+    others |= {one.name: one.lists[report.n].values for one in classical if not one.refused}
+    found = {
+        name: report.values.less(values) for name, values in others.items() if values is not None
+    }
+    words = []
+    for name, over in found.items():
+        reach = f" [{100 * over.low:+.2f}, {100 * over.high:+.2f}]" if over.users > 1 else ""
+        words.append(f"{name} {100 * over.mean:+.2f}{reach}")
+    yield f"recall@{report.n} of the model over that of {', '.join(words)} (points, by user)"
+    if below := [name for name, over in found.items() if over.mean < 0]:
+        yield f"the model is below {' and '.join(below)}: try other settings of train"
 
 
 def _show(report: RankingReport, classical: list[BaselineScore], n: int) -> None:

@@ -269,14 +269,19 @@ class TrainOptions:
             **shared,
         )
 
-    def stopping(self) -> Stopping | None:
-        """Rule by which training ends, once all are resolved; ``None`` for a known length."""
+    def stopping(self, items: int) -> Stopping | None:
+        """Rule by which training ends, once all are resolved; ``None`` for a known length.
+
+        Lists are those of :class:`Stopping`, but no longer than a fifth of the items: longer ones
+        hold what is to be found whatever the model.
+        """
         if not self.validated:
             return None
         from drgcn.recommend.model.fitting import Stopping
 
         shared: dict[str, Any] = {name: getattr(self, name) for name in _VALIDATION}
-        return Stopping(most_users=_MOST_USERS, **shared)
+        n = min(Stopping.n, max(items // 5, 1))
+        return Stopping(most_users=_MOST_USERS, n=n, **shared)
 
     def absolute(self) -> TrainOptions:
         """The same with paths that hold in any working directory."""

@@ -134,7 +134,8 @@ def prepare(options: TrainOptions) -> PreparedRun:
     own = options.split is not None or _has_validation(data, last)
     if options.validated and options.hold_out is None and not own:
         options = replace(options, hold_out=_HOLD_OUT)
-    options.settings(), options.stopping(), options.model_options()  # which check their values
+    # Which check their values.
+    options.settings(), options.stopping(data.graph.num_items), options.model_options()
     if any(options.half_lives):
         expect_ages(data)
     if any(one.half_life for one in _popularities(options, data)):
@@ -142,14 +143,26 @@ def prepare(options: TrainOptions) -> PreparedRun:
     origin = None if options.from_run is None else _open_origin(options.from_run, data, options)
     # Several ranks meet in the folder; one process makes it when there is something to write.
     (use_folder if "RANK" in os.environ else expect_folder)(options.out)
-    if 0 < held < FEW_TARGETS and os.environ.get("RANK", "0") == "0":
+    if os.environ.get("RANK", "0") == "0":
+        _warn_of_sizes(held, seen, options.split)
+    return PreparedRun(replace(options, content_hash=data.content_hash), data, origin)
+
+
+def _warn_of_sizes(held: int, seen: int, split: str | None) -> None:
+    """Tell of too few clicks to test by, or to learn from."""
+    if 0 < held < FEW_TARGETS:
+        more = "" if split else " Hold back more, as by --split time:0.1."
         print(
             f"warning: only {plural(held, 'click')} held back for test, fewer than "
-            f"{FEW_TARGETS:,}: an evaluation will be uncertain. Hold back more, as by "
-            f"--split time:0.1.",
+            f"{FEW_TARGETS:,}: an evaluation will be uncertain.{more}",
             file=sys.stderr,
         )
-    return PreparedRun(replace(options, content_hash=data.content_hash), data, origin)
+    if seen < held:
+        print(
+            f"warning: {held:,} clicks are held back for test, and {seen:,} are left to learn "
+            f"from. Hold back fewer, as by --split random:0.1.",
+            file=sys.stderr,
+        )
 
 
 def _popularities(options: TrainOptions, data: ClickData) -> tuple[Popularity, ...]:
@@ -296,7 +309,7 @@ def _with_half_life(
     options: TrainOptions, data: ClickData, clicks: ChosenClicks
 ) -> tuple[TrainOptions, dict[str, float]]:
     """Choose among half-lives by validation; returns the recall of each too."""
-    stopping = options.stopping()
+    stopping = options.stopping(data.graph.num_items)
     assert stopping is not None
     assert clicks.validation is not None
     tried = [days for days in options.half_lives if days is not None]
@@ -328,7 +341,7 @@ def chosen_clicks(data: ClickData, options: TrainOptions) -> ChosenClicks:
     if not seen.num_clicks:
         raise InputError(
             f"Expected clicks before day {last}; found none. Days go from {first} to {end}. "
-            f"Choose another --day, or --all-days."
+            f"Choose another --day, or hold back otherwise (--split random:0.1, --all-days)."
         )
     if targets is Targets.same:
         return ChosenClicks(last, seen, None)
@@ -408,7 +421,7 @@ def _fit_with_progress(
     if isinstance(exchange, GroupExchange):
         # The second of two trainings has begun where its checkpoint is there.
         note_attempt(options.out, checkpoint if checkpoint.exists() else choice, exchange)
-    stopping = options.stopping()
+    stopping = options.stopping(prepared.data.graph.num_items)
     quiet = options.quiet or exchange.rank > 0
     # Of several ranks, the process that started them says how to go on.
     with ProgressLine("training", quiet, resumes=exchange.size == 1) as line:
@@ -477,7 +490,7 @@ def _record(
         "fingerprint": fit.fingerprint,
         "environment": environment(device),
     }
-    stopping = options.stopping()
+    stopping = options.stopping(graph.num_items)
     if fit.plateau is not None and clicks.validation is not None and stopping is not None:
         record["validation"] = {
             "split": clicks.validation.name,
@@ -532,9 +545,21 @@ def print_run(out: Path, json: bool) -> None:
     if tried := record.get("popularity"):
         recall = 100 * tried["recall"][tried["chosen"]]
         print(f"weight of popularity, by validation: {tried['chosen']}, Recall {recall:.2f} %")
+    if found and _reached(record) <= found["popular_recall"]:
+        print(
+            "not above popular items on validation, so not worth serving as it is: try another "
+            "--model, --lr or --channels"
+        )
     again = " on all clicks, after validation," if found and found["refitted"] else ""
     print(
         f"{record['steps']:,} steps{again} in {record['seconds']:.1f} s, loss "
         f"{record['loss']:.4f} over the last tenth"
     )
     print(f"written to {out}")
+
+
+def _reached(record: dict[str, Any]) -> float:
+    """The recall on validation of the model, with the term for popularity that was chosen."""
+    tried = record.get("popularity")
+    own: float = record["validation"]["best_recall"]
+    return max(own, tried["recall"][tried["chosen"]]) if tried else own

@@ -44,8 +44,8 @@ class IngestSettings:
         item_key: Column of ids in the table of item attributes. (default: as ``item``)
         time_unit: What a number in the time column counts since 1970, or ``"date"`` for dates and
             times in words. ``"auto"`` goes by size: numbers below 1e5 are days as they are, below
-            1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds. If all
-            read as dates without hyphens, such as 20240531, they are such.
+            1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds. If
+            all read as dates without hyphens, such as 20240531, they are dates.
         day_zero: The day that is called 0, in UTC. (default: that of the first click; days given
             as days are kept as they are)
         numeric: Attributes that are numbers whatever they look like.
