@@ -84,7 +84,7 @@ def test_items_never_seen_are_counted_and_ids_come_back(tmp_path):
     table = pq.read_table(out)
     assert set(table["user"].to_pylist()) == {"u07"}
     assert sorted(table["item"].to_pylist()) == [10 * number + 7 for number in range(400)]
-    assert "found 1 others: '7'" in refused("query", export, "--user", "7")
+    assert "found 1 other: '7'" in refused("query", export, "--user", "7")
 
 
 def test_evaluations_that_are_refused(chain, tmp_path):
@@ -286,7 +286,9 @@ def test_other_queries_of_visitors(chain):
     assert (answer["item"], answer["score"]) == (20, pytest.approx(why.score))
     for sentence, given in (
         ("one of --users", ("--clicked", 3, "--user", 7)),
-        ("found 1 others: 'x'", ("--clicked", "3,x")),
+        ("found 1 other: 'x'", ("--clicked", "3,x")),
+        ("found 1 other: 'x, \"y'", ("--clicked", '3,"x, ""y"')),
+        ("Expected ids written a,b,c", ("--clicked", "3\n4")),
         ("as name=value; found 'style'", ("--user", 7, "--category", "style")),
         ("Expected a number for 'number_0'; found 'tall'", ("--attribute", "number_0=tall")),
         ("with what a visitor clicked", ("--similar", 5, "--exclude-seen")),

@@ -101,7 +101,7 @@ REFUSED = (
     ({"users": ["u07"], "attributes": [{}]}, "either users, by id, or visitors"),
     ({"users": ["u07"], "clicked": [[7]]}, "either users, by id, or visitors"),
     ({"clicked": [[7]] * 2, "attributes": [{}]}, "of as many visitors; found 1 and 2"),
-    ({"clicked": [[7], [8]]}, "ids of items that the export knows; found 1 others: 8"),
+    ({"clicked": [[7], [8]]}, "ids of items that the export knows; found 1 other: 8"),
     ({"clicked": [7]}, "clicked.0"),
     ({"clicked": []}, "Expected 1 to 4 users in a request; found 0"),
     ({"users": ["u07"], "deny": ["x"]}, "ids of items that the export knows"),

@@ -167,7 +167,7 @@ def test_rules_are_those_of_brute_force(exported, exact):
 
 def test_rules_that_cannot_be_followed(exported, light):
     for words, rules in (
-        ("ids of items that the export knows; found 1 others: 8", ItemRules(deny=[7, 8])),
+        ("ids of items that the export knows; found 1 other: 8", ItemRules(deny=[7, 8])),
         ("among kind, place; found 'colour'", ItemRules(categories={"colour": ["1"]})),
         (r"'kind' that items have \('0', '1', '2', '3'\); found 9", {"kind": ["2", 9]}),
         ("found none", {"kind": []}),

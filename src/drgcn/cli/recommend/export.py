@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json as jsonlib
 import sys
 import time
@@ -309,8 +310,11 @@ def _explain(recommender: Recommender, item: int, user: int | Visitors, json: bo
 
 
 def _ids(lists: list[str] | None) -> list[str]:
-    """Ids of lists that are written a,b,c."""
-    return [name for text in lists or () for name in text.split(",") if name]
+    """Ids of lists that are written a,b,c; one with a comma stands in double quotes."""
+    try:
+        return [name for text in lists or () for name in next(csv.reader([text]), ()) if name]
+    except csv.Error as error:
+        raise InputError(f"Expected ids written a,b,c; found otherwise ({error}).") from None
 
 
 def _pairs(option: str, texts: list[str] | None) -> dict[str, list[str]]:

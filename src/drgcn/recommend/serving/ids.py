@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from drgcn._format import plural
 from drgcn._io import replacing
 from drgcn.errors import InputError
 from drgcn.recommend.retrieval.ranking import TopItems
@@ -230,8 +231,9 @@ def known_rows(
         named = [repr(_plain(ids[int(place)])) for place in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
         raise InputError(
-            f"Expected ids of {what} that the export knows; found {len(unknown):,} others: "
-            f"{', '.join(named)}{more}. Correct them, or skip them ({option})."
+            f"Expected ids of {what} that the export knows; found "
+            f"{plural(len(unknown), 'other')}: {', '.join(named)}{more}. Correct them, "
+            f"or skip them ({option})."
         )
     return torch.from_numpy(rows[rows >= 0]), len(unknown)
 
