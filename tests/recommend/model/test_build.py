@@ -53,7 +53,7 @@ def test_commands_benchmarks_and_example_build_the_same_model(monkeypatch, tmp_p
     folder, split = plain.save(tmp_path / "clicks"), ClickSplit.by_time(plain)
     same = ("--channels", "64", "--fan-outs", "10,5")
     train = ("train", folder, "--out", tmp_path / "run", *same, "--model", "sage")
-    compare = ("compare", folder, "--out", tmp_path / "study", *same, "--gates", "dr")
+    compare = ("compare", folder, "--out", tmp_path / "study", *same, "--gates", "dr", "--n", "5")
     job, stages = (benchmark(name, monkeypatch) for name in ("astar_job", "recommend"))
     args = Namespace(device="cpu", epochs=1.0, batch=32, lr=1e-3, steps=1)
     cpu = torch.device("cpu")

@@ -166,6 +166,9 @@ def test_a_user_without_clicks_has_attributes_alone():
     cold = found.cold
     assert found.spread.item() == 0
     assert torch.allclose(cold, cold[:1].expand(60, -1))  # nothing is known of anybody
+    for gate in ("constant", "static", "dr"):
+        with pytest.raises(InputError, match=f"found none, and a gate {gate}"):
+            hybrid(plain, gate=gate)
 
 
 def test_hidden_clicks_train_what_new_users_get():

@@ -11,7 +11,7 @@ from drgcn.recommend.clicks import ClickGraph
 from drgcn.recommend.model import build_model, embed_all, train
 from drgcn.recommend.retrieval import evaluate
 from drgcn.recommend.study import EvaluationSplit, StudySettings
-from drgcn.recommend.study.run import StudyRun
+from drgcn.recommend.study.run import StudyRun, parts_of
 from drgcn.recommend.study.settings import StudyRecord, packed, unpacked
 
 from .small import SMALL, official, settled, timed
@@ -46,6 +46,12 @@ def poisoned(data, days):
     day = torch.cat([graph.days[kept], torch.full((len(fresh),), begin + days - 1)])
     made = ClickGraph.from_pairs(*columns, graph.num_users, graph.num_items, day)
     return replace(data, graph=made)
+
+
+def test_lists_that_hold_all_items_are_refused():
+    assert parts_of(timed(), replace(SMALL, n=(39, 50))).test.targets.num_clicks
+    with pytest.raises(InputError, match="shorter than the 40 items; found 40"):
+        parts_of(timed(), replace(SMALL, n=(40, 5)))
 
 
 @pytest.mark.parametrize("gate", ["none", "dr"])

@@ -193,7 +193,7 @@ def _differences(report: RankingReport, classical: list[BaselineScore]) -> Itera
         words.append(f"{name} {100 * over.mean:+.2f}{reach}")
     yield f"recall@{report.n} of the model over that of {', '.join(words)} (points, by user)"
     if below := [name for name, over in found.items() if over.mean < 0]:
-        yield f"the model is below {' and '.join(below)}: try other settings of train"
+        yield f"the model is below {', '.join(below)}: try other settings of train"
 
 
 def _show(report: RankingReport, classical: list[BaselineScore], n: int) -> None:

@@ -110,7 +110,8 @@ def build_model(
         origin: A model of fewer users and items to begin with. (default: fresh weights)
 
     Raises:
-        InputError: If the origin is another kind of model, or of other attributes.
+        InputError: If the origin is another kind of model, or of other attributes; or if there
+            is nothing to put a gate in front of.
     """
     options = options or ModelOptions()
     summaries = None
@@ -173,6 +174,11 @@ def _fresh_model(
     # A Dr block draws weights of its own, between those of layers: without this, a seed would
     # mean other first layers for Dr than for the gates it is paired with.
     gated = with_gate(options.gate)
+    if isinstance(gated, AttributedLightGCN) and not gated.gates:
+        raise InputError(
+            f"Expected attributes of users or items, which the gate of the hybrid stands in front "
+            f"of; found none, and a gate {options.gate}. Do without a gate, or use sage."
+        )
     gated.load_state_dict(plain.state_dict(), strict=False)
     return gated
 

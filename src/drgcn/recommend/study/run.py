@@ -208,7 +208,16 @@ class StudyRun:
 
 
 def parts_of(data: ClickData, settings: StudySettings) -> EvaluationSplit:
-    """Split the clicks as the settings say."""
+    """Split the clicks as the settings say.
+
+    Raises:
+        InputError: If they cannot be split so, or the lists that are compared hold all items.
+    """
+    if settings.n[0] >= data.graph.num_items:
+        raise InputError(
+            f"Expected lists shorter than the {data.graph.num_items:,} items; found "
+            f"{settings.n[0]:,}, which find everything whatever the model. Give fewer (--n)."
+        )
     if settings.split == "official":
         return EvaluationSplit.official(data, settings.hold_out)
     return EvaluationSplit.by_time(data, settings.days)
