@@ -1,6 +1,7 @@
 """Records of any kind: written once, read back, and set aside where they are damaged."""
 
 import json
+import os
 import warnings
 from dataclasses import asdict, dataclass
 from typing import ClassVar
@@ -66,6 +67,17 @@ def test_a_record_that_was_changed_is_refused_and_one_without_a_digest_is_read(t
     path.write_text(text.replace("0.8", "0.9"))
     with pytest.raises(InputError, match="it was changed since"):
         Note.read(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_keeps_nobody_waiting(tmp_path):
+    path = NOTE.save(tmp_path)
+    pipe = tmp_path / "a-seeds-0.json"
+    os.mkfifo(pipe)
+    with pytest.warns(DrgcnWarning, match="a pipe"):
+        assert Note.read_folder(tmp_path) == {path: NOTE}
+    with pytest.raises(OSError, match="a pipe"):
+        load_sealed(pipe)
 
 
 @pytest.mark.parametrize("digest", [None, "", 0, False, [], "0" * 64])

@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         InputError: If ``path`` is a device or the like, of which a file would take the place.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if _is_device(path):
         raise InputError(
             f"Expected the name of a file to write; found {path}, a device. Choose another name."
         )
@@ -70,9 +70,20 @@ def write_once(path: Path, content: str | bytes) -> Path:
     return path
 
 
+def plain_file(path: Path) -> Path:
+    """Return the path of a file to read, unless there is what may keep a reader for ever.
+
+    Raises:
+        OSError: If it is a device, a pipe or a socket.
+    """
+    if _is_device(path):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket", str(path))
+    return path
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
+    with plain_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -282,6 +293,10 @@ def _remove_orphans(folder: Path, begin: str) -> None:
                 os.unlink(name)
             finally:
                 os.close(handle)
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _write(path: Path, content: str | bytes) -> None:

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from drgcn._io import write_once, write_whole
+from drgcn._io import plain_file, write_once, write_whole
 from drgcn._version import __version__
 from drgcn.errors import InputError, warn
 
@@ -78,7 +78,7 @@ class Record(ABC):
     def loads(cls, text: str, source: str = "this text") -> Self:
         """Read what :meth:`dumps` or :meth:`sealed` returned."""
         try:
-            facts = json.loads(text, object_pairs_hook=_without_repetition)
+            facts = json.loads(text, object_pairs_hook=without_repetition)
             if not isinstance(facts, dict) or facts.get("format") != cls.format:
                 raise ValueError(f"it is not of format {cls.format}")
             facts = unsealed(facts)
@@ -94,7 +94,7 @@ class Record(ABC):
     def read(cls, path: Path) -> Self:
         """Read the record in a file."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = plain_file(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"Expected {cls.kind}; {path} cannot be read ({error}). Remove or repair it."
@@ -202,6 +202,7 @@ def unsealed(facts: Any) -> dict[str, Any]:
     digest = identity_of([left])
     if facts.get(_DIGEST, digest) != digest:
         raise ValueError(f"its {_DIGEST} should be {digest}: it was changed since")
+    json.dumps(left, ensure_ascii=False).encode()  # JSON can write half a character
     return left
 
 
@@ -212,9 +213,9 @@ def load_sealed(path: Path) -> dict[str, Any]:
         OSError: If the file cannot be read.
         ValueError: If it is damaged, in one line.
     """
-    text = path.read_text(encoding="utf-8")
+    text = plain_file(path).read_text(encoding="utf-8")
     try:
-        return unsealed(json.loads(text, object_pairs_hook=_without_repetition))
+        return unsealed(json.loads(text, object_pairs_hook=without_repetition))
     except (ValueError, RecursionError) as error:
         raise ValueError(reason_of(error, text)) from None
 
@@ -442,7 +443,8 @@ def source_hash() -> str:
     return digest.hexdigest()[:12]
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON for ``object_pairs_hook``; refuse a name that is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

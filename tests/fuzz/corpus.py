@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +50,10 @@ def _members(**members: bytes) -> Writer:
 
     def write(folder: Path) -> Path:
         np.savez(folder / "graph.npz", **_NPZ)
-        with zipfile.ZipFile(folder / "graph.npz", "a", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            warnings.catch_warnings(action="ignore"),  # of a name that is there
+            zipfile.ZipFile(folder / "graph.npz", "a", zipfile.ZIP_DEFLATED) as archive,
+        ):
             for name, content in members.items():
                 archive.writestr(name.replace("__", "."), content)
         return folder / "graph.npz"
@@ -62,6 +67,11 @@ def _saved(**changes: Any) -> Writer:
         return folder / "graph.pt"
 
     return write
+
+
+def _nested(folder: Path) -> Path:
+    with warnings.catch_warnings(action="ignore"):  # of a prototype, once in a process
+        return _saved(x=torch.nested.nested_tensor([torch.ones(3)] * 12))(folder)
 
 
 def _saved_pickle(content: bytes) -> Writer:
@@ -128,6 +138,14 @@ def _colliding(count: int = 5_000) -> bytes:
     return pickle.dumps({n * (2**61 - 1): 0 for n in range(1, count)}, 2)
 
 
+def _pipe(name: str) -> Writer:
+    def write(folder: Path) -> Path:
+        os.mkfifo(folder / name)
+        return folder / name
+
+    return write
+
+
 def _rounded(first: int, kind: str) -> Writer:
     """Ids of nodes as whole numbers, and those of edges as floats that do not hold all of them."""
     ids = first + np.arange(12)
@@ -167,6 +185,11 @@ REFUSED: Final[dict[str, Writer]] = {
     "npz: labels of 2**64 - 1": _npz(y=np.array([2**64 - 1, 0, 1] * 4, dtype=np.uint64)),
     "npz: -1 among words": _npz(y=np.array(["-1", "1", "2"] * 4)),
     "npz: words with NA": _npz(y=np.array(["NA", "1", "2"] * 4)),
+    "npz: features twice": _members(x__npy=_header((12, 3))),
+    "npz: labels with half a character": _npz(y=np.array(["\ud800", "a", "b"] * 4)),
+    "npz: a pipe": _pipe("graph.npz"),
+    "pt: a pipe": _pipe("graph.pt"),
+    "pt: a nested tensor": _nested,
     "npz: complex features": _npz(x=np.ones((12, 3), dtype=np.complex64)),
     "csv: -1 among numbers": _csv("id,f,label\na,1,-1\nb,2,1\nc,3,2\n"),
     "csv: NULL as a label": _csv("id,f,label\na,1,NULL\nb,2,1\nc,3,2\n"),

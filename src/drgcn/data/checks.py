@@ -381,6 +381,10 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
     """
     texts = [_WHOLE.sub(r"\1", text.strip()) for text in texts]
     words = set(texts) - {""}
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{source}: expected labels of whole characters; found halves.") from None
     unknown = sorted(word for word in words if word.lower() in _UNKNOWN)
     # As in files of numbers, where -1 is a node without a label; -1 and 1 are two classes.
     if "-1" in words and words != {"-1", "1"} and all(map(_INTEGER.fullmatch, words)):

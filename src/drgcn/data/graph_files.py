@@ -297,7 +297,7 @@ def read_saved(path: Path, columns: Columns = _NO_COLUMNS) -> Parts:
 
 def _saved_layout(stored: Mapping[Any, Any], source: str) -> Parts:
     for key in ("x", "edge_index"):
-        if not isinstance(stored.get(key), torch.Tensor):
+        if not isinstance(stored.get(key), torch.Tensor) or stored[key].is_nested:
             raise InputError(
                 f"{source} must hold the tensors x and edge_index, but it holds "
                 f"{', '.join(map(str, stored)) or 'nothing'}"

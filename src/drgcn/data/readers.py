@@ -26,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from drgcn._io import plain_file
 from drgcn.errors import InputError, warn
+from drgcn.records import without_repetition
 
 # Arrays by name; where object arrays are read, sparse matrices too.
 Arrays = Mapping[str, Any]
@@ -86,7 +88,7 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
         InputError: If the file is damaged, no archive, or holds pickled objects without leave.
     """
     try:
-        with path.open("rb") as file:
+        with plain_file(path).open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path} holds a single array, but an .npz archive was expected")
@@ -106,8 +108,13 @@ def read_arrays(path: Path, *, objects: bool = False) -> Arrays:
 
 
 def _require_unpacked(archive: zipfile.ZipFile, source: object) -> None:
-    """Refuse an archive that would unpack to more than memory is meant to hold."""
+    """Refuse an archive that would unpack to more than memory is meant to hold, or that holds two
+    files of one name."""
     require_memory(sum(member.file_size for member in archive.infolist()), source)
+    names = archive.namelist()
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{source} holds {name!r} twice: save it again")
 
 
 def _require_filled(stream: Any, size: int) -> bool:
@@ -156,7 +163,7 @@ def _unwrapped(value: Any) -> Any:
 def read_array(path: Path) -> npt.NDArray[Any]:
     """Read the array of an ``.npy`` file; refuses the same files as :func:`read_arrays`."""
     try:
-        with path.open("rb") as file:
+        with plain_file(path).open("rb") as file:
             if file.read(6) == np.lib.format.MAGIC_PREFIX:
                 file.seek(0)
                 _require_filled(file, path.stat().st_size)
@@ -227,7 +234,7 @@ def read_json(path: Path) -> dict[str, Any]:
         InputError: If the file is damaged or holds something else.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(plain_file(path).read_bytes(), object_pairs_hook=without_repetition)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is damaged or no JSON file ({type(error).__name__}): fetch it again"
@@ -246,7 +253,7 @@ def read_pickle(path: Path) -> Any:
         InputError: If the file is damaged or asks for anything but numeric arrays.
     """
     try:
-        return _unpickled(path.read_bytes())
+        return _unpickled(plain_file(path).read_bytes())
     except InputError as error:
         raise InputError(f"{path} was not read: {error}") from None
     except Exception as error:  # a damaged pickle can raise nearly anything
@@ -316,7 +323,7 @@ def require_sound_archive(path: Path) -> None:
         InputError: If its sizes, or the keys of its dictionaries, are out of bounds.
         Exception: Nearly any, if it is no archive of ``torch.save``.
     """
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(plain_file(path)) as archive:
         _require_unpacked(archive, path)
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         (name,) = (name for name in sizes if name.endswith("/data.pkl"))

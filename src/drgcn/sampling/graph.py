@@ -15,6 +15,7 @@ from numpy.lib.format import open_memmap
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from drgcn._io import plain_file
 from drgcn.errors import InputError
 from drgcn.records import UNSOUND, load_sealed, reason_of, sealed
 
@@ -211,7 +212,7 @@ def load_tensor(path: Path, mmap: bool = True) -> Tensor:
     """
     try:
         # Mapped first in any case: a header cannot ask for more than the file holds.
-        array = open_memmap(path, mode="c")
+        array = open_memmap(plain_file(path), mode="c")
         # Not copied from the map: if the file is cut off meanwhile, that ends the process.
         tensor = torch.from_numpy(array if mmap else np.load(path, allow_pickle=False))
     except Exception as error:  # a damaged header can raise nearly anything

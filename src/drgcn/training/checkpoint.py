@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
-from drgcn._io import remove_orphans, write_whole
+from drgcn._io import plain_file, remove_orphans, write_whole
 from drgcn.errors import InputError, warn
 from drgcn.records import UNSOUND
 from drgcn.streams import stream_key
@@ -75,7 +75,7 @@ def clear_checkpoint(path: Path, done: Callable[[Lanes], bool] | None = None) ->
 def _is_done(path: Path, done: Callable[[Lanes], bool]) -> bool:
     """Judge by what a checkpoint holds: times of the system may jump."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(plain_file(path), framework="pt") as file:
             lanes = json.loads((file.metadata() or {}).get("lanes", "null"))
         return lanes is not None and done(lanes)
     except (SafetensorError, *UNSOUND):
@@ -89,7 +89,7 @@ def load_checkpoint(path: Path, fingerprint: str = "") -> tuple[dict[str, Tensor
     an older layout.
     """
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(plain_file(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             facts = file.metadata() or {}
         if facts.pop("sha256", None) != _digest(tensors, facts):

@@ -21,7 +21,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch_geometric.data import Data
 
-from drgcn._io import whole_folder
+from drgcn._io import plain_file, whole_folder
 from drgcn.errors import InputError, warn
 from drgcn.reporting.tables import Table
 from drgcn.stats import Summary
@@ -321,8 +321,8 @@ def load_fit(
     """
     folder = Path(folder)
     try:
-        facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-        content = (folder / _TENSORS).read_bytes()
+        facts = json.loads(plain_file(folder / _FACTS).read_text(encoding="utf-8"))
+        content = plain_file(folder / _TENSORS).read_bytes()
         # Results of earlier versions have no digest.
         sealed = isinstance(facts, dict) and "sha256" in facts
         if sealed and facts.pop("sha256") != _digest(facts, content):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drgcn._io import plain_file
 from drgcn.errors import InputError
 from drgcn.sampling.graph import load_tensor
 
@@ -51,7 +52,7 @@ class AttributeTable:
         """
         folder = Path(folder)
         try:
-            facts = json.loads((folder / "table.json").read_text(encoding="utf-8"))
+            facts = json.loads(plain_file(folder / "table.json").read_text(encoding="utf-8"))
             numeric, categories = (
                 load_tensor(folder / f"{name}.npy", mmap) for name in ("numeric", "categories")
             )
@@ -165,7 +166,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[Any]:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path, columns=list(names))
+        table = parquet.read_table(plain_file(path), columns=list(names))
         table.validate(full=True)
         columns = [table[name].combine_chunks() for name in names]
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:

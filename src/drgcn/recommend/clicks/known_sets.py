@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from drgcn._io import plain_file
 from drgcn.data.downloader import data_root
 from drgcn.errors import InputError, MissingDataError
 from drgcn.recommend.clicks.attributes import AttributeTable
@@ -178,7 +179,7 @@ def read_lines(path: Path) -> tuple[_Ints, _Ints, _Ints]:
     A line may hold a user alone. The text is turned into numbers as a whole.
     """
     try:
-        raw = path.read_bytes()
+        raw = plain_file(path).read_bytes()
     except OSError as error:
         raise InputError(f"Expected a file {path}; {error.strerror}.") from None
     text = np.frombuffer(raw, dtype=np.uint8)

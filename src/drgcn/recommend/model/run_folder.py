@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from drgcn._io import sweep, write_whole
+from drgcn._io import file_digest, plain_file, sweep, write_whole
 from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
@@ -360,7 +360,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
     try:
         facts = unsealed(read_json(folder / SETTINGS))
         model = from_description(facts["model"])
-        content = (folder / WEIGHTS).read_bytes()
+        content = plain_file(folder / WEIGHTS).read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         if facts.get("weights_sha256", digest) != digest:  # earlier versions wrote none
             raise ValueError(f"{WEIGHTS} is not what was written")
@@ -377,7 +377,7 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
 
 def weights_digest(folder: Path) -> str:
     """SHA-256 of the weights of a run."""
-    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    return file_digest(folder / WEIGHTS)
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
