@@ -73,6 +73,12 @@ def test_records_from_before_saturation_was_measured_are_read(make_record):
         (lambda raw: raw["data"].update(guess_nodes=0), "0 as guess_nodes"),
         (lambda raw: raw.update(seconds=-1), "-1 seconds"),
         (lambda raw: raw.update(started=7), "7 as started"),
+        (lambda raw: raw.update(started="today"), "isoformat"),
+        (lambda raw: raw.update(started="2026-01-01T00:00:00"), "no time zone"),
+        (lambda raw: raw.update(curve_epochs=[]), "curves of more epochs"),
+        (lambda raw: raw.update(curve_epochs=[10, 1]), "do not ascend"),
+        (lambda raw: raw.update(curve_epochs=[0, 1]), "do not ascend from 1"),
+        (lambda raw: raw["data"].update(name="\ud800"), "surrogates"),
     ],
 )
 def test_what_a_table_would_trip_over_is_damage(make_record, change, words):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -164,6 +166,10 @@ class RunRecord(SeedRecord):
             raise ValueError("it has no seeds")
         if self.seconds < 0:
             raise ValueError(f"it took {self.seconds} seconds")
+        if datetime.fromisoformat(self.started).tzinfo is None:
+            raise ValueError(f"it started at {self.started}, which names no time zone")
+        if any(one >= other for one, other in pairwise([0, *self.curve_epochs])):
+            raise ValueError("its curve_epochs do not ascend from 1 on")
         share = self.data.get("metric") not in _OF_VALUES
         if share and not 0 <= self.data.get("guess", 0) <= 1:
             raise ValueError(f"its data has {self.data['guess']} as guess, which is no share")
@@ -178,6 +184,9 @@ class RunRecord(SeedRecord):
                 value = getattr(result, name)
                 if share and value is not None and not 0 <= value <= 1:
                     raise ValueError(f"seed {seed} has {value} as {name}, which is no share")
+            curves = (result.curve_val_accuracy, result.curve_train_loss)
+            if max(map(len, curves)) > len(self.curve_epochs):
+                raise ValueError(f"seed {seed} has curves of more epochs than the record")
         if len({len(result.k) for result in self.seeds.values()}) > 1:
             raise ValueError("its seeds have K of different numbers of layers")
 

@@ -222,8 +222,8 @@ def _read_facts(kind: type, path: Path, what: str) -> dict[str, Any]:
         expect_fields(kind, facts, "it")
         if below := [n for n, value in facts.items() if type(value) in (int, float) and value < 0]:
             raise ValueError(f"it has {facts[below[0]]} as {below[0]}")
-        if "started" in facts:
-            datetime.datetime.fromisoformat(facts["started"])
+        if "started" in facts and not datetime.datetime.fromisoformat(facts["started"]).tzinfo:
+            raise ValueError(f"it has {facts['started']} as started, without a time zone")
     except (OSError, *UNSOUND) as error:
         raise InputError(
             f"Expected {what}; {path} is none ({reason_of(error)}). Remove it."
