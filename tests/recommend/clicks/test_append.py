@@ -231,6 +231,18 @@ def test_names_of_columns_are_kept(tmp_path):
         path.write_text(json.dumps(facts | {"settings": wrong}))
         with pytest.raises(InputError, match="settings"):
             append(more, tmp_path / "out")
+    for wrong in (
+        *({"ingest": made} for made in ([1], {"left_out": "x"}, {"left_out": {"core": "x"}})),
+        *({"ingest": {"day_zero": day}} for day in (3, "yesterday")),
+        *({"appended": steps} for steps in (5, [1])),
+    ):
+        path.write_text(json.dumps(facts | wrong))
+        with pytest.raises(InputError, match="account"):
+            append(more, tmp_path / "out")
+    again = f'{{"users": 7, {json.dumps(facts).removeprefix("{")}'
+    path.write_text(again)
+    with pytest.raises(InputError, match=r"no clicks\.json of that form"):
+        ClickData.load(tmp_path / "out")
 
 
 def test_ids_of_another_kind_do_not_join(tmp_path):

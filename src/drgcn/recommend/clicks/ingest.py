@@ -29,7 +29,7 @@ from drgcn.recommend.clicks.ingest_sql import (
     keep_rated,
     quoted,
 )
-from drgcn.records import expect_fields
+from drgcn.records import expect_fields, expect_object, expect_types
 
 _ROLES = ("user", "item", "time", "rating")
 # Settings about tables, which hold for those that are added later.
@@ -267,7 +267,7 @@ def append(
             lock(folder.parent / f".{folder.name}.append", 0),
             replacing_folder(folder) as partial,
         ):
-            before, made = ClickData.load(folder), facts.get("ingest") or {}
+            before, made = ClickData.load(folder), _as_made(facts, folder)
             settings = _settings_as_before(before, made, asked)
             # Days that no ingest made are numbers, unless the caller knows the date of day 0.
             counted = made.get("time_unit", "second" if settings.day_zero else "day") == "day"
@@ -286,11 +286,30 @@ def append(
     return report
 
 
+def _as_made(facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what a manifest says of the ingest that made a folder, with what was left out."""
+    made = facts.get("ingest") or {}
+    try:
+        expect_types({"appended": list[dict[str, Any]]}, facts, "it")
+        expect_object(made, "its ingest")
+        left_out = made.get("left_out") or {}
+        expect_types({"day_zero": str, "time_unit": str}, made, "its ingest")
+        expect_fields(LeftOut, left_out, "its left_out")
+        if made.get("day_zero"):
+            date.fromisoformat(made["day_zero"])
+    except ValueError as error:
+        raise InputError(
+            f"Expected an account as `drgcn recommend ingest` wrote it in {folder}; found "
+            f"otherwise ({error}). Make it again."
+        ) from None
+    return {**made, "left_out": asdict(LeftOut(**left_out))}
+
+
 def _settings_as_before(
     before: ClickData, facts: dict[str, Any], settings: IngestSettings
 ) -> IngestSettings:
     """Settings with the day 0 and the rating of a folder; refuses a folder that cannot grow."""
-    left_out = facts.get("left_out") or {}
+    left_out = facts["left_out"]
     if before.parts or left_out.get("core") or settings.core:
         raise InputError(
             f"Expected clicks that others may join; found "
