@@ -27,13 +27,18 @@ def one_line(words: str) -> str:
     """Return words as one line of bounded length, without characters that control a terminal."""
     if len(words) > _LONGEST:
         words = f"{words[:900]} ... {words[-500:]}"
-    line = _BREAK.sub(" ", words.strip())
-    shown = line if line.isprintable() else "".join(map(_shown, line))
+    shown = printable(_BREAK.sub(" ", words.strip()))
     return shown if len(shown) <= _LONGEST else f"{shown[:900]} ... {shown[-500:]}"
 
 
+def printable(words: str) -> str:
+    """Return words with characters that control a terminal, but for ends of lines, written out."""
+    return words if words.isprintable() else "".join(map(_shown, words))
+
+
 def _shown(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+    keep = character.isprintable() or character == "\n"
+    return character if keep else ascii(character)[1:-1]
 
 
 class InputError(DrgcnError, ValueError):

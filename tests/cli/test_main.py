@@ -1,5 +1,6 @@
 """The command line as a whole: refusals are one line, and nothing is made by them."""
 
+import io
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import sys
 import pytest
 
 from drgcn import cli
+
+from ..data.graphs import small, write_csv
 
 
 @pytest.fixture
@@ -70,6 +73,23 @@ def test_a_lack_of_memory_is_a_sentence(refused, monkeypatch):
 
     monkeypatch.setattr("drgcn.data.load", too_large)
     assert "memory" in refused("train", "wine")
+
+
+def test_words_of_a_file_neither_end_nor_control_the_terminal(monkeypatch, tmp_path):
+    """A class whose name is an escape sequence, on a terminal that knows ASCII alone."""
+    folder = write_csv(tmp_path / "own", small())
+    nodes = (folder / "nodes.csv").read_text()
+    (folder / "nodes.csv").write_text(nodes.replace(",1,", ",\x1b[31mr\u00e9d,"))
+    printed = io.BytesIO()
+    stream = io.TextIOWrapper(printed, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "argv", ["drgcn", "data", "info", str(folder)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    stream.flush()
+    assert not ended.value.code
+    assert b"\\x1b[31mr\\xe9d" in printed.getvalue()
+    assert b"\x1b" not in printed.getvalue()
 
 
 def test_a_group_of_verbs_without_a_verb_shows_its_help(monkeypatch, capsys):

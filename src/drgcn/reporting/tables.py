@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from drgcn._io import write_whole
+from drgcn.errors import printable
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -148,7 +149,7 @@ class Table:
         from rich.table import Table as RichTable
 
         def shown(cell: str) -> str:
-            return cell if markup else escape(cell)
+            return cell if markup else escape(printable(cell))
 
         table = RichTable(title=shown(self.title) or None, show_header=bool(self.heads))
         for place in range(self.width):
