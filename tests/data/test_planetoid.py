@@ -91,6 +91,15 @@ def test_damaged_files_are_one_clear_error(tmp_path: Path, end: str, content: by
         load("cora", tmp_path, offline=True)
 
 
+@pytest.mark.parametrize("split", ["public", "full"])
+def test_too_few_nodes_for_the_split_are_one_clear_error(tmp_path: Path, split: str) -> None:
+    _write_small(tmp_path)
+    for end, part in {"x": sparse.csr_matrix(np.ones((5, 5))), "y": np.eye(7)[:5]}.items():
+        (tmp_path / "planetoid" / f"ind.cora.{end}").write_bytes(pickle.dumps(part, 2))
+    with pytest.raises(InputError, match="do not belong together"):
+        load("cora", tmp_path, split=split, offline=True)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "split"), PARTS)
 def test_real_sets_have_the_published_counts_and_labels_on_all_parts(

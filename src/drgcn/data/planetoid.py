@@ -88,7 +88,7 @@ def _read_planetoid(folder: Path, name: str, split: str) -> RawGraph:
         allx.shape[0] == known
         and allx.shape[1] == tx.shape[1]
         and ally.shape[1] == ty.shape[1]
-        and x.shape[0] == len(y) <= known
+        and x.shape[0] == len(y) <= known - _VALIDATION
         and tx.shape[0] == len(ty) == len(np.unique(test)) == len(test)
         and test.min(initial=known) >= known
     ):
