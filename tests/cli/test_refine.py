@@ -94,11 +94,13 @@ def test_kinds_of_text_can_be_left_out(call, papers):  # noqa: F811
         (["papers", "--out", "new", "--remove-features", "a"], "--remove-features"),
         (["papers", "--out", "new", "--new-features", "gone.npy"], "--new-features"),
         (["papers", "--out", "new", "--text", "texts.jsonl", "--skip-kind", "x"], "'list'"),
+        (["papers", "--out", "new", "--text", "two.jsonl", "--drop-empty"], "160 nodes; found 2"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_leaves_nothing(call, papers, words, message):  # noqa: F811
     Path("bad.csv").write_text("number\n1\n")
     Path("far.csv").write_text("node,reason\n999,x\n")
+    Path("two.jsonl").write_text('{"index": 0, "text": ""}\n{"index": 1, "text": ""}\n')
     code, out, error = call("refine", *words)
     assert (code, out) == (2, "")
     assert message in error

@@ -314,6 +314,11 @@ def refine(
     use_threads(threads)
     data = StoredDataset(dataset, split, features, data_root, offline).load()
     texts = None if text is None else read_texts(text, skip_kind or [])
+    if texts is not None and len(texts) != data.num_nodes:
+        raise InputError(
+            f"Expected a text for each of {data.num_nodes:,} nodes; found {len(texts):,}. Give an "
+            "empty text to a node that has none."
+        )
     chosen = list(dict.fromkeys(evidence or [Evidence.exact, Evidence.text]))
     columns: list[int] = []
     if remove_features is not None:
