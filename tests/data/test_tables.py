@@ -41,6 +41,12 @@ def test_a_small_folder_is_read_as_written(tmp_path: Path) -> None:
     assert (info.name, info.split, info.normalize) == (tmp_path.name, "given", "none")
 
 
+def test_all_columns_that_are_no_numbers_are_named_at_once(tmp_path: Path) -> None:
+    nodes = "id,name,size,opened,tracks\na,Ulm,1,1850-06-01,\nb,Hof,2,1848-11-20,3\n"
+    with pytest.raises(InputError, match=r"'Ulm' in .* \(so in the columns opened, tracks\)$"):
+        load(_write(tmp_path, nodes, "source,target\na,b\n"))
+
+
 def test_a_folder_may_be_given_as_text(tmp_path: Path) -> None:
     assert load(str(_write(tmp_path))).num_nodes == 4
 

@@ -60,7 +60,10 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     ids = _ids(nodes)
     x = np.empty((nodes.rows, len(features)), dtype=np.float32)
     for column, name in enumerate(features):
-        x[:, column] = nodes.numbers(name)
+        try:
+            x[:, column] = nodes.numbers(name)
+        except InputError as error:
+            raise InputError(f"{error}{_also_wrong(nodes, features[column + 1 :])}") from None
     labelled = "label" in nodes.names and target is None
     words = nodes.text("label").to_pylist() if labelled else [""] * nodes.rows
     y, class_names = from_texts(words, str(nodes.path))
@@ -87,6 +90,17 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
         else np.array(nodes.text(identity).to_pylist(), dtype=np.str_),
     )
     return found if target is None else with_values(found, nodes.values(target), target)
+
+
+def _also_wrong(nodes: _Table, names: list[str]) -> str:
+    """Name the columns that cannot be read either: one message for all, not one a column."""
+    wrong = []
+    for name in names:
+        try:
+            nodes.numbers(name)
+        except InputError:
+            wrong.append(name)
+    return f" (so in the columns {', '.join(wrong)})" if wrong else ""
 
 
 def _expect_as_refined(folder: Path) -> None:
