@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import math
 import os
@@ -107,6 +108,19 @@ app.command("theory")(theory.theory)
 app.add_typer(data.app, name="data")
 app.add_typer(studies.app, name="studies")
 app.add_typer(recommend.app, name="recommend")
+
+
+def _join_lines(group: typer.Typer) -> None:
+    """Make paragraphs of help as wide as the terminal: typer keeps the line ends of docstrings."""
+    for verb in group.registered_commands:
+        paragraphs = inspect.cleandoc(verb.callback.__doc__ or "").split("\n\n")
+        verb.help = "\n\n".join(text.replace("\n", " ") for text in paragraphs)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _join_lines(inner.typer_instance)
+
+
+_join_lines(app)
 
 
 #: Largest whole numbers by option. They are far beyond any use, and not beyond all memory.
