@@ -204,30 +204,46 @@ def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
+def manifest_facts(
+    path: Path, form: str, version: int, writers: str, remedy: str
+) -> dict[str, Any]:
+    """Read the facts of a manifest, and refuse those of another form or version, and changed ones.
+
+    Args:
+        path: The manifest, in its folder.
+        form: The form that it has to have.
+        version: The version of the form.
+        writers: The commands that write it, in words.
+        remedy: Words that say what to do about one that was changed.
+    """
+    try:
+        facts = read_json(path)
+    except (OSError, ValueError):
+        facts = {}
+    if facts.get("format") != form:
+        raise InputError(
+            f"Expected a folder that {writers} wrote; {path.parent} has no {path.name} of that "
+            f"form."
+        )
+    if facts.get("version") != version:
+        raise InputError(
+            f"Expected version {version} of the folder's form; {path.parent} has version "
+            f"{facts.get('version')}. Read it with the drgcn that wrote it, or {remedy}."
+        )
+    try:
+        return unsealed(facts)
+    except ValueError as error:
+        raise InputError(
+            f"Expected {path} as it was written; {error}. {remedy.capitalize()}."
+        ) from None
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read and check the manifest of a folder."""
     if not folder.is_dir():
         raise InputError(f"Expected a folder of clicks; {folder} is not there or is a file.")
-    try:
-        facts = read_json(folder / MANIFEST)
-    except (OSError, ValueError):
-        facts = {}
-    if facts.get("format") != FORMAT:
-        raise InputError(
-            f"Expected a folder that `drgcn recommend ingest` or `generate` wrote; {folder} has "
-            f"no {MANIFEST} of that form."
-        )
-    if facts.get("version") != VERSION:
-        raise InputError(
-            f"Expected version {VERSION} of the folder's form; {folder} has version "
-            f"{facts.get('version')}. Read it with the drgcn that wrote it, or make it again."
-        )
-    try:
-        facts = unsealed(facts)
-    except ValueError as error:
-        raise InputError(
-            f"Expected {folder / MANIFEST} as it was written; {error}. Make it again."
-        ) from None
+    writers = "`drgcn recommend ingest` or `generate`"
+    facts = manifest_facts(folder / MANIFEST, FORMAT, VERSION, writers, "make it again")
     kinds = {"name": str, "users": int, "items": int, "clicks": int, "parts": list}
     kinds |= {"content_hash": str}
     wrong = [key for key, kind in kinds.items() if type(facts.get(key)) is not kind]

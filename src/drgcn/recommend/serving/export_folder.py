@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from drgcn._io import file_digest
-from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
+from drgcn.recommend.clicks.data import manifest_facts
 from drgcn.recommend.model.embedding import FoldIn, embed_cold
 from drgcn.recommend.model.lightgcn import AttributedLightGCN
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
 from drgcn.recommend.serving.ids import IdLookup
-from drgcn.records import sealed, unsealed
+from drgcn.records import sealed
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.graph import load_tensor
 
@@ -96,26 +96,8 @@ class ExportManifest:
     @classmethod
     def read(cls, folder: Path) -> ExportManifest:
         """The manifest of a folder."""
-        try:
-            facts = read_json(folder / MANIFEST)
-        except (OSError, ValueError):
-            facts = {}
-        if facts.get("format") != FORMAT:
-            raise InputError(
-                f"Expected a folder that `drgcn recommend export` wrote; {folder} has no "
-                f"{MANIFEST} of that form."
-            )
-        if facts.get("version") != VERSION:
-            raise InputError(
-                f"Expected version {VERSION} of an export; {folder} has {facts.get('version')}. "
-                f"Use the drgcn that wrote it, or export again."
-            )
-        try:
-            facts = unsealed(facts)
-        except ValueError as error:
-            raise InputError(
-                f"Expected {folder / MANIFEST} as it was written; {error}. Export again."
-            ) from None
+        writer = "`drgcn recommend export`"
+        facts = manifest_facts(folder / MANIFEST, FORMAT, VERSION, writer, "export again")
         # The default of a field that an export must have is of no type that it may have.
         facts = {field.name: field.default for field in fields(cls)} | facts
         kinds = get_type_hints(cls)
