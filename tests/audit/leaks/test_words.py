@@ -183,7 +183,7 @@ def test_texts_that_cannot_be_read_are_refused(texts, message):
     [
         (["one"], "each of 2 feature columns; found 1 names"),
         ("ab", "found a single string"),
-        (["a", 2], "name of column 1 to be a string; found int"),
+        (["a", 2], "name of feature column 1 to be a string; found int"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(names, message):

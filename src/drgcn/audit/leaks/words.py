@@ -155,6 +155,45 @@ def _has_content(word: str) -> bool:
     return word not in _GLUE and any(letter.isalpha() for letter in word)
 
 
+class _Lines:
+    """Stemmed words of lines, and the lines that have a word."""
+
+    def __init__(self, lines: Sequence[str | None], count: int, what: str, of: str, lack: str):
+        if isinstance(lines, str) or len(lines) != count:
+            found = "a single string" if isinstance(lines, str) else f"{len(lines)} {what}s"
+            raise InputError(
+                f"Expected one {what} for each of {count} {of}s; found {found}. Give {lack}."
+            )
+        self.lines: list[str] = []
+        self._with: defaultdict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(lines):
+            if not isinstance(line, str | None):
+                raise InputError(
+                    f"Expected the {what} of {of} {number} to be a string; found "
+                    f"{type(line).__name__}. Give {lack}."
+                )
+            stems = stemmed_words(line or "")
+            # Blanks at both ends, so that a phrase is found at whole words only.
+            self.lines.append(f" {' '.join(stems)} ")
+            for word in set(stems):
+                self._with[word].append(number)
+
+    @property
+    def readable(self) -> list[int]:
+        """Lines with at least one word."""
+        return [number for number, line in enumerate(self.lines) if not line.isspace()]
+
+    def with_word(self, stem: str) -> list[int]:
+        """Return the lines that have a word."""
+        return list(self._with.get(stem, []))
+
+    def with_phrase(self, stems: Sequence[str]) -> list[int]:
+        """Return the lines that have words one directly after the other."""
+        wanted = f" {' '.join(stems)} "
+        rarest = min((self._with.get(stem, []) for stem in stems), key=len, default=[])
+        return [number for number in rarest if wanted in self.lines[number]]
+
+
 class TextIndex:
     """Stemmed words of texts (see :class:`drgcn.audit.leaks.words.WordSource`).
 
@@ -167,45 +206,25 @@ class TextIndex:
     """
 
     def __init__(self, texts: Sequence[str | None], nodes: int) -> None:
-        if isinstance(texts, str) or len(texts) != nodes:
-            found = "a single string" if isinstance(texts, str) else f"{len(texts)} texts"
-            raise InputError(
-                f"Expected one text for each of {nodes} nodes; found {found}. Give an empty text "
-                "to nodes that have none."
-            )
-        self._texts: list[str] = []
-        index: defaultdict[str, list[int]] = defaultdict(list)
-        for node, text in enumerate(texts):
-            if not isinstance(text, str | None):
-                raise InputError(
-                    f"Expected the text of node {node} to be a string; found "
-                    f"{type(text).__name__}. Give an empty text to nodes that have none."
-                )
-            stems = stemmed_words(text or "")
-            # Blanks at both ends, so that a phrase is found at whole words only.
-            self._texts.append(f" {' '.join(stems)} ")
-            for word in set(stems):
-                index[word].append(node)
-        self._index = dict(index)
+        lack = "an empty text to nodes that have none"
+        self._texts = _Lines(texts, nodes, "text", "node", lack)
 
     @property
     def readable(self) -> Mask:
         """The nodes whose text has at least one word."""
-        return np.array([not text.isspace() for text in self._texts], dtype=np.bool_)
+        return self._mask(self._texts.readable)
 
     def has_word(self, stem: str) -> Mask:
         """The nodes with a word in their text."""
-        mask = np.zeros(len(self._texts), dtype=np.bool_)
-        mask[self._index.get(stem, [])] = True
-        return mask
+        return self._mask(self._texts.with_word(stem))
 
     def has_phrase(self, stems: Sequence[str]) -> Mask:
         """The nodes with words in their text one directly after the other."""
-        mask = np.zeros(len(self._texts), dtype=np.bool_)
-        if stems:
-            wanted = f" {' '.join(stems)} "
-            rarest = min((self._index.get(stem, []) for stem in stems), key=len)
-            mask[[node for node in rarest if wanted in self._texts[node]]] = True
+        return self._mask(self._texts.with_phrase(stems))
+
+    def _mask(self, nodes: list[int]) -> Mask:
+        mask = np.zeros(len(self._texts.lines), dtype=np.bool_)
+        mask[nodes] = True
         return mask
 
 
@@ -224,35 +243,18 @@ class FeatureWords:
     """
 
     def __init__(self, x: Features, names: Sequence[str | None]) -> None:
-        if isinstance(names, str) or len(names) != x.shape[1]:
-            found = "a single string" if isinstance(names, str) else f"{len(names)} names"
-            raise InputError(
-                f"Expected one name for each of {x.shape[1]} feature columns; found {found}. "
-                "Give None to columns whose word is not known."
-            )
+        lack = "None to columns whose word is not known"
+        self._names = _Lines(names, x.shape[1], "name", "feature column", lack)
         self._columns = sparse.csc_array(x)
-        self._names: list[str] = []
-        index: defaultdict[str, list[int]] = defaultdict(list)
-        for column, name in enumerate(names):
-            if not isinstance(name, str | None):
-                raise InputError(
-                    f"Expected the name of column {column} to be a string; found "
-                    f"{type(name).__name__}. Give None to columns whose word is not known."
-                )
-            stems = stemmed_words(name or "")
-            self._names.append(f" {' '.join(stems)} ")
-            for word in set(stems):
-                index[word].append(column)
-        self._index = dict(index)
 
     @property
     def readable(self) -> Mask:
         """The nodes with at least one column that is named and not zero."""
-        return self._any([i for i, name in enumerate(self._names) if not name.isspace()])
+        return self._any(self._names.readable)
 
     def columns(self, stem: str) -> list[int]:
         """The columns whose name contains a word."""
-        return list(self._index.get(stem, []))
+        return self._names.with_word(stem)
 
     def has_word(self, stem: str) -> Mask:
         """The nodes with a word among their features."""
@@ -260,10 +262,7 @@ class FeatureWords:
 
     def has_phrase(self, stems: Sequence[str]) -> Mask:
         """The nodes with a column whose name has these words one after the other."""
-        if not stems:
-            return self._any([])
-        wanted = f" {' '.join(stems)} "
-        return self._any([c for c in self.columns(stems[0]) if wanted in self._names[c]])
+        return self._any(self._names.with_phrase(stems))
 
     def _any(self, columns: list[int]) -> Mask:
         chosen = self._columns[:, columns]
