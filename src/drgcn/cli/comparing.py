@@ -47,7 +47,7 @@ def run_rows(
     device: torch.device,
     quiet: bool = False,
 ) -> list[Outcome]:
-    """Runs one experiment after the other, all seeds of each at once."""
+    """Run one experiment after the other, all seeds of each at once."""
     rows = [[experiment] for experiment in experiments]
     return [outcome for (outcome,) in run_grids(rows, data, seeds, out, device, quiet)]
 
@@ -60,7 +60,7 @@ def run_grids(
     device: torch.device,
     quiet: bool = False,
 ) -> list[list[Outcome]]:
-    """Runs one row after the other, all settings and seeds of each at once.
+    """Run one row after the other, all settings and seeds of each at once.
 
     An experiment by itself that cannot be trained is an error; of several the others go on.
     """
@@ -110,7 +110,7 @@ def print_grid(
     *,
     as_json: bool,
 ) -> None:
-    """Prints every setting of every row, and judges the best of each row on validation.
+    """Print every setting of every row, and judge the best of each row on validation.
 
     Args:
         data: The graph.

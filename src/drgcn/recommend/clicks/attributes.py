@@ -76,7 +76,7 @@ class AttributeTable:
         return table
 
     def save(self, folder: Path | str) -> None:
-        """Writes ``numeric.npy``, ``categories.npy``, ``table.json`` and ``values.parquet``."""
+        """Write ``numeric.npy``, ``categories.npy``, ``table.json`` and ``values.parquet``."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "numeric.npy", self.numeric.cpu().numpy())
@@ -178,7 +178,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[Any]:
 
 
 def write_values(values: tuple[Any, ...], folder: Path) -> None:
-    """Writes the values behind the codes of each column of categories."""
+    """Write the values behind the codes of each column of categories."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -135,7 +135,7 @@ class ClickData:
         )
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Writes a new folder, whole or not at all; :meth:`load` gives the set back."""
+        """Write a new folder, whole or not at all; :meth:`load` gives the set back."""
         with whole_folder(folder) as partial:
             self.graph.save(partial)
             for side, table in (("users", self.users), ("items", self.items)):
@@ -199,7 +199,7 @@ def click_weights(data: ClickData, part: ClickGraph, half_life: float) -> Tensor
 
 
 def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
-    """Writes the manifest of a folder of clicks: the last file to be written."""
+    """Write the manifest of a folder of clicks: the last file to be written."""
     text = json.dumps(sealed(data.facts() | more), indent=2, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 

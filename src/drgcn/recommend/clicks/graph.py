@@ -107,7 +107,7 @@ class ClickGraph:
         return graph
 
     def save(self, folder: Path | str) -> None:
-        """Writes ``by_user/``, ``by_item/`` and ``days.npy``, all plain arrays."""
+        """Write ``by_user/``, ``by_item/`` and ``days.npy``, all plain arrays."""
         folder = Path(folder)
         self.by_user.save(folder / "by_user")
         self.by_item.save(folder / "by_item")
@@ -314,7 +314,7 @@ class NpyStream:
         self._write_header()
 
     def append(self, piece: npt.NDArray[Any]) -> None:
-        """Adds entries at the end."""
+        """Add entries at the end."""
         self._file.write(np.ascontiguousarray(piece, dtype=self.dtype).data)
         self.length += len(piece)
 
@@ -344,7 +344,7 @@ class NpyStream:
 def write_clicks(
     batches: Iterable[Any], folder: Path, num_users: int, num_items: int, with_days: bool
 ) -> int:
-    """Writes what :meth:`ClickGraph.load` reads.
+    """Write what :meth:`ClickGraph.load` reads.
 
     Args:
         batches: Record batches with columns ``u``, ``i`` and perhaps ``d``, sorted by these.

@@ -182,7 +182,7 @@ def ingest(
     settings: IngestSettings | None = None,
     name: str | None = None,
 ) -> IngestReport:
-    """Writes a folder that :meth:`ClickData.load` reads, whole or not at all.
+    """Write a folder that :meth:`ClickData.load` reads, whole or not at all.
 
     Events never lie in memory all at once: DuckDB keeps to its limit and spills the rest beside
     the folder. Of a pair that occurs more than once the first day is kept. Users and items are
@@ -512,7 +512,7 @@ def _ingest(
 def _expect_attributes(
     tables: Attributes, settings: IngestSettings, kept: IngestSettings | None
 ) -> None:
-    """Refuses options for attributes that no table has: a misspelt name would go unseen."""
+    """Refuse options for attributes that no table has: a misspelt name would go unseen."""
     known = [
         column
         for own in tables.values()

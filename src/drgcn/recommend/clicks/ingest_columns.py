@@ -134,7 +134,7 @@ class IdMap:
         return cls(name, count, whole, kind)
 
     def write(self, session: DuckDBSession, path: Path) -> bool:
-        """Writes the ids in the order of their numbers, unless they are these numbers already.
+        """Write the ids in the order of their numbers, unless they are these numbers already.
 
         Returns:
             Whether there was anything to write.
@@ -197,7 +197,7 @@ class EventDays:
     def read(
         cls, session: DuckDBSession, table: SourceTable, settings: IngestSettings
     ) -> EventDays:
-        """Looks at all times once; refuses those that are missing or cannot be read."""
+        """Look at all times once; refuse those that are missing or cannot be read."""
         assert settings.time is not None
         column, kind = quoted(settings.time), table.columns[settings.time]
         number, words = number_sql(settings.time, kind), _seconds(column, kind)
@@ -433,7 +433,7 @@ def write_attributes(
     settings: IngestSettings,
     known: AttributeTable | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Writes what :meth:`AttributeTable.load` reads.
+    """Write what :meth:`AttributeTable.load` reads.
 
     Rows come in any order and are written where they belong, so nothing is sorted. Nodes without
     a row have every attribute missing.

@@ -136,7 +136,7 @@ class DuckDBSession:
         self.connection = connection
 
     def execute(self, sql: str) -> None:
-        """Runs a statement."""
+        """Run a statement."""
         self.connection.execute(sql)
 
     def row(self, sql: str) -> tuple[Any, ...]:
@@ -225,7 +225,7 @@ class SourceTable:
     def open(
         cls, session: DuckDBSession, paths: Paths, name: str, missing: Sequence[str] = ("",)
     ) -> SourceTable:
-        """Makes a table known; parquet stays where it is, CSV is taken in once.
+        """Make a table known; parquet stays where it is, CSV is taken in once.
 
         Args:
             session: Where to make it known.
@@ -255,7 +255,7 @@ class SourceTable:
         return cls(name, source, {row[0]: row[1] for row in described}, is_text)
 
     def require(self, column: str, option: str) -> None:
-        """Refuses a table without a column."""
+        """Refuse a table without a column."""
         if column not in self.columns:
             raise InputError(
                 f"Expected a column {column!r} in {self.source}; found "

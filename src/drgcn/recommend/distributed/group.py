@@ -62,7 +62,7 @@ class GroupExchange(Exchange):
         return _gathered(ids, self.group)
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Makes gradients equal to their mean; small ones share a message, large ones go alone."""
+        """Make gradients equal to their mean; small ones share a message, large ones go alone."""
         weights = list(parameters)
         if not self.compared:
             self._expect_same_weights(weights)
@@ -94,7 +94,7 @@ class GroupExchange(Exchange):
         return found
 
     def expect_same(self, what: str, value: Any) -> None:
-        """Refuses to work with ranks that do not see the same thing.
+        """Refuse to work with ranks that do not see the same thing.
 
         Args:
             what: What it is, for the message.
@@ -204,7 +204,7 @@ def _own(device: torch.device) -> torch.device:
 
 
 def note_attempt(folder: Path, checkpoint: Path, exchange: GroupExchange) -> None:
-    """Adds a line to the run's folder: where each rank is, and the step it all goes on from.
+    """Add a line to the run's folder: where each rank is, and the step it all goes on from.
 
     Args:
         folder: Folder of the run; rank 0 writes.
@@ -282,7 +282,7 @@ def shared_clicks(make: Callable[[], Parts], folder: Path, exchange: GroupExchan
 
 
 def remove_shared(folder: Path) -> None:
-    """Removes what :func:`shared_clicks` wrote; who has mapped it keeps it."""
+    """Remove what :func:`shared_clicks` wrote; who has mapped it keeps it."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -69,7 +69,7 @@ def run_with_torchrun(
     threads: int | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> int:
-    """Runs a module on so many ranks of this machine, and waits; returns torchrun's exit code.
+    """Run a module on so many ranks of this machine, and wait; return torchrun's exit code.
 
     If a rank dies, all are started again; they go on from the last checkpoint.
 
@@ -107,7 +107,7 @@ def run_on_ray(
     cpus: int = 1,
     restarts: int = 3,
 ) -> None:
-    """Runs a function on so many ranks of the cluster this process is connected to, and waits.
+    """Run a function on so many ranks of the cluster this process is connected to, and wait.
 
     If a process or a node dies, Ray ends the other ranks, places all of them anew on what is
     left, and starts again. Checkpoints are ours, not Ray's: those are uploaded in the background,

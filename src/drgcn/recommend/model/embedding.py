@@ -75,7 +75,7 @@ def freeze(
     fan_outs: Sequence[int] | None = None,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Shows the whole graph to the Dr blocks, layer by layer, and keeps the pooled means.
+    """Show the whole graph to the Dr blocks, layer by layer, and keep the pooled means.
 
     Every click counts once on both of its sides, which is what training batches estimate. Without
     Dr blocks there is nothing to do.

@@ -182,7 +182,7 @@ class AttributeEncoder(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws embeddings of length about one; the padding row is zero and stays zero."""
+        """Draw embeddings of length about one; the padding row is zero and stays zero."""
         for table in (self.table, self.id_table):
             if table is not None:
                 torch.nn.init.normal_(table, std=table.size(1) ** -0.5)
@@ -215,7 +215,7 @@ class AttributeEncoder(torch.nn.Module):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> EncodedAttributes:
-        """Standardises all numbers and numbers all categories, once and in pieces.
+        """Standardise all numbers and number all categories, once and in pieces.
 
         Args:
             table: Attributes with the columns of the summary.

@@ -41,7 +41,7 @@ class Exchange:
         return ids
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Makes the gradients of all ranks equal to their mean."""
+        """Make the gradients of all ranks equal to their mean."""
 
     def mean(self, x: Tensor) -> Tensor:
         """The mean over ranks of a number that is reported, without a gradient."""

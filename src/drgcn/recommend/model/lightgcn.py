@@ -74,7 +74,7 @@ class LightGCN(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws embeddings as the authors do, with standard deviation 0.1."""
+        """Draw embeddings as the authors do, with standard deviation 0.1."""
         torch.nn.init.normal_(self.embeddings, std=0.1)
 
     def prepare(self, graph: ClickGraph) -> SparseMatrix:
@@ -223,7 +223,7 @@ class AttributedLightGCN(LightGCN):
         self.reset_towers()
 
     def reset_towers(self) -> None:
-        """Draws weights such that attributes begin as large as embeddings."""
+        """Draw weights such that attributes begin as large as embeddings."""
         for side, weight in self.weight.items():
             torch.nn.init.normal_(weight, std=0.1 * max(weight.size(1), 1) ** -0.5)
             torch.nn.init.normal_(self.bias[side], std=0.1)

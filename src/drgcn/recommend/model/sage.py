@@ -192,7 +192,7 @@ class ClickSAGE(torch.nn.Module):
         return [self.finished(out) for out in outputs]
 
     def check_frozen(self) -> None:
-        """Refuses to embed before the means of the whole graph are computed."""
+        """Refuse to embed before the means of the whole graph are computed."""
         if any(layer.needs_means for layer in self.sage_layers) and not bool(self.frozen):
             raise InputError(
                 "Expected a model whose Dr blocks have seen the whole graph; found one that has "
@@ -252,7 +252,7 @@ class SAGELayer(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Resets all learnable parameters of the module."""
+        """Reset all learnable parameters of the module."""
         for side in self.own:
             glorot(self.own[side])
             glorot(self.neighbor[side])
@@ -268,7 +268,7 @@ class SAGELayer(torch.nn.Module):
         return {side: getattr(self, f"mean_{side}") for side in self.in_channels}
 
     def freeze(self, means: dict[Side, Tensor]) -> None:
-        """Takes means of the whole graph, to be used from now on in evaluation."""
+        """Take means of the whole graph, to be used from now on in evaluation."""
         for side, mean in means.items():
             getattr(self, f"mean_{side}").copy_(mean)
 

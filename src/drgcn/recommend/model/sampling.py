@@ -74,7 +74,7 @@ def draw_systematic(
 
 
 def check_drawable(graph: CSRGraph, count: int) -> None:
-    """Refuses rows so long that a draw would not fit 63 bits; done once, for it reads them all."""
+    """Refuse rows so long that a draw would not fit 63 bits; done once, for it reads them all."""
     if count * graph.longest_row >= 1 << 30:
         raise InputError(
             f"Expected fan-out times the longest row below 2**30; found {count} times "
@@ -119,7 +119,7 @@ class ClickTree:
         partners: Tensor | None = None,
         first: int = 0,
     ) -> ClickTree:
-        """Draws a tree for each root.
+        """Draw a tree for each root.
 
         Args:
             graph: Who clicked what.

@@ -103,7 +103,7 @@ class ClickTrainer:
         return {**found, "step": self.step, "losses": self.losses[: self.done]}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Goes on from a :meth:`state`."""
+        """Go on from a :meth:`state`."""
         device = self.step.device
         prefix = "model."
         self.model.load_state_dict(
@@ -282,7 +282,7 @@ def train(
     progress: Callable[[TrainProgress], None] | None = None,
     origin: str = "",
 ) -> TrainResult:
-    """Trains a model in place and shows it the whole graph at the end.
+    """Train a model in place and show it the whole graph at the end.
 
     Every batch and every draw is a function of seed, step and rank. A run that was killed and is
     started again with the same arguments goes on from its checkpoint, on CPU to the same bits (on
@@ -337,7 +337,7 @@ def _run(
     fingerprint: str,
     progress: Callable[[TrainProgress], None] | None,
 ) -> float:
-    """Runs to the end; returns the seconds it took, over all attempts."""
+    """Run to the end; return the seconds it took, over all attempts."""
     start = saved = looked = time.perf_counter()
     first = reported = trainer.done
     stride = 1
@@ -370,7 +370,7 @@ def _wait(trainer: ClickTrainer) -> None:
 
 
 def _expect_finite(trainer: ClickTrainer) -> None:
-    """Refuses to go on, or to save, after a loss that no later step can mend."""
+    """Refuse to go on, or to save, after a loss that no later step can mend."""
     bad = (~trainer.losses[: trainer.done].isfinite()).nonzero()
     if len(bad):
         raise InputError(

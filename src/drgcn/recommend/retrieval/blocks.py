@@ -128,7 +128,7 @@ class RoundedVectors:
 
     @classmethod
     def of(cls, x: Tensor, dtype: torch.dtype, *, by_row: bool) -> RoundedVectors:
-        """Rounds the rows of ``x``, scaled one by one or all alike.
+        """Round the rows of ``x``, scaled one by one or all alike.
 
         With 32-bit floats nothing is scaled or rounded.
         """
@@ -196,7 +196,7 @@ class ItemBlocks:
 
     @classmethod
     def of(cls, items: Tensor, metric: str = "ip", tiling: Tiling | None = None) -> ItemBlocks:
-        """Makes items ready.
+        """Make items ready.
 
         Args:
             items: ``[n, d]``; made 32-bit floats.

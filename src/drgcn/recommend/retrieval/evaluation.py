@@ -436,7 +436,7 @@ def evaluate_lengths(
     baselines: bool = True,
     tiling: Tiling | None = None,
 ) -> dict[int, RankingReport]:
-    """Ranks all items for every user with a target, and measures lists of several lengths.
+    """Rank all items for every user with a target, and measure lists of several lengths.
 
     The work is done where the item vectors are. Users are brought there a chunk at a time, so
     their vectors may stay on the CPU.

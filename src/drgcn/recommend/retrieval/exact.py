@@ -77,7 +77,7 @@ class BlockChoice:
 
     @classmethod
     def of(cls, maxima: Tensor, tops: Tensor, count: int, num_blocks: int) -> BlockChoice:
-        """Chooses ``count`` blocks by two short searches instead of one long one.
+        """Choose ``count`` blocks by two short searches instead of one long one.
 
         The blocks wanted lie in the ``count`` chunks with the largest maxima, for the same
         reason as items do in blocks.

@@ -97,7 +97,7 @@ class RecallTuning:
 
 
 def tune(index: AnnIndex, queries: Tensor, exact: TopItems, target: float = 0.99) -> RecallTuning:
-    """Sets the least effort of the index that reaches a recall against exact lists.
+    """Set the least effort of the index that reaches a recall against exact lists.
 
     Every second query chooses the effort, and the others measure what it reaches: a number
     measured on the queries it was chosen by would be too good. If no effort suffices, the largest
@@ -272,7 +272,7 @@ def _faiss() -> ModuleType:
 
 
 def write_index(index: FaissIndex, path: Path | str) -> dict[str, object]:
-    """Writes an index, whole or not at all, and returns its facts for a manifest."""
+    """Write an index, whole or not at all, and return its facts for a manifest."""
     path = Path(path)
     with replacing(path) as partial:
         _faiss().write_index(index.index, str(partial))

@@ -115,7 +115,7 @@ class ExportManifest:
         return cls(**{name: facts[name] for name in kinds})
 
     def write(self, folder: Path) -> None:
-        """Writes the manifest: the last file of an export."""
+        """Write the manifest: the last file of an export."""
         facts = {"format": FORMAT, "version": VERSION, **asdict(self)}
         text = json.dumps(sealed(facts), indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
@@ -138,7 +138,7 @@ class ExportManifest:
         return folder / name
 
     def check_shape(self, folder: Path, name: str, found: tuple[int, ...], count: int) -> None:
-        """Refuses vectors that are not as many or as wide as the manifest says."""
+        """Refuse vectors that are not as many or as wide as the manifest says."""
         if found != (count, self.dim):
             raise InputError(
                 f"Expected {count} vectors of {self.dim} columns in {folder / name}, as its "
@@ -159,7 +159,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def write_vectors(path: Path, ids: Any | None, vectors: Tensor) -> None:
-    """Writes columns ``id`` and ``vector``, a list of fixed size.
+    """Write columns ``id`` and ``vector``, a list of fixed size.
 
     Args:
         path: The file.
@@ -224,7 +224,7 @@ class VectorTable:
         return self._read(range(self.file.num_row_groups))
 
     def hold(self) -> None:
-        """Keeps all vectors in memory from now on: for who asks for few of them, and often."""
+        """Keep all vectors in memory from now on: for who asks for few of them, and often."""
         self._held = self.vectors()
 
     def rows(self, index: Tensor) -> Tensor:

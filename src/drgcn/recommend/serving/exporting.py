@@ -92,7 +92,7 @@ class LoadedRun:
 
     @classmethod
     def open(cls, run: str | PathLike[str], data: str | PathLike[str] | None = None) -> LoadedRun:
-        """Loads what ``drgcn recommend train`` wrote.
+        """Load what ``drgcn recommend train`` wrote.
 
         Args:
             run: Folder of the run.
@@ -235,7 +235,7 @@ def export(
     environment: Mapping[str, Any] | None = None,
     replacing: bool = False,
 ) -> ExportManifest:
-    """Embeds all nodes and writes vectors, ids, index, clicks and model: whole or not at all.
+    """Embed all nodes and write vectors, ids, index, clicks and model: whole or not at all.
 
     Args:
         run: The trained run.

@@ -291,7 +291,7 @@ class ListWriter:
         self.rows = 0
 
     def add(self, table: Any) -> None:
-        """Writes a table."""
+        """Write a table."""
         if self.writer is None:
             from pyarrow import csv, parquet
 
@@ -301,7 +301,7 @@ class ListWriter:
         self.rows += table.num_rows
 
     def close(self) -> None:
-        """Ends the file."""
+        """End the file."""
         if self.writer is not None:
             self.writer.close()
 

@@ -84,7 +84,7 @@ class RequestMeter:
         self._lists = 0
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        """Takes note of one answer."""
+        """Take note of one answer."""
         path = path if path in self.paths else "other"
         with self._lock:
             self._requests[path, status] += 1
@@ -94,7 +94,7 @@ class RequestMeter:
                     self._buckets[path, limit] += 1
 
     def count_lists(self, number: int) -> None:
-        """Takes note of lists that were given."""
+        """Take note of lists that were given."""
         with self._lock:
             self._lists += number
 
@@ -342,7 +342,7 @@ def serve(
     token: str | None = None,
     access_log: Path | None = None,
 ) -> None:
-    """Serves an export until SIGINT or SIGTERM; requests that are running are finished first.
+    """Serve an export until SIGINT or SIGTERM; requests that are running are finished first.
 
     When SIGHUP comes, or another export is at ``folder``, it is read beside the old one and takes
     its place.

@@ -73,7 +73,7 @@ class StudyRun:
     source: dict[str, str] = field(default_factory=dict)
 
     def record(self, environment: dict[str, Any], purpose: str = "compare") -> StudyRecord:
-        """Runs to the end; a search stops before the test."""
+        """Run to the end; a search stops before the test."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         cuda = self.device.type == "cuda"
         if cuda:
@@ -301,7 +301,7 @@ def compare(
     runs: Path | str | None = None,
     source: dict[str, str] | None = None,
 ) -> list[StudyRecord]:
-    """Runs what is not on record yet, and returns all records that were asked for.
+    """Run what is not on record yet, and return all records that were asked for.
 
     Gates share everything else: learning rate, limit and patience, and for a seed first weights,
     batches and draws. Seeds are the outer loop, so that a study cut short has whole seeds.

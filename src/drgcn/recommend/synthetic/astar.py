@@ -153,7 +153,7 @@ def _integers(values: Tensor) -> Tensor:
 
 
 def write_tables(data: ClickData, folder: str | PathLike[str]) -> Path:
-    """Writes ``clicks.parquet``, ``users.parquet`` and ``items.parquet`` into a new folder.
+    """Write ``clicks.parquet``, ``users.parquet`` and ``items.parquet`` into a new folder.
 
     Clicks have the columns user, item and time, in seconds since 1970, at a random second of their
     day. Tables of attributes have the column user or item, and then one for each attribute;

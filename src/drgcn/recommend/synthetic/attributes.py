@@ -245,7 +245,7 @@ class AttributeDrawing:
         topics: int,
         device: torch.device,
     ) -> AttributeDrawing:
-        """Makes the tables.
+        """Make the tables.
 
         Args:
             numbers: Columns of numbers.
@@ -278,7 +278,7 @@ class AttributeDrawing:
         )
 
     def fill(self, begin: int, truth: NodeTruth, numeric: Tensor, categories: Tensor) -> None:
-        """Writes the attributes of the nodes from ``begin`` on.
+        """Write the attributes of the nodes from ``begin`` on.
 
         Args:
             begin: The first node.

@@ -310,7 +310,7 @@ class ClickDrawing:
 
     @classmethod
     def prepare(cls, parameters: AstarParameters, seed: int, topics: TopicMap) -> ClickDrawing:
-        """Makes the tables, on the device of the topics."""
+        """Make the tables, on the device of the topics."""
         device = topics.starts.device
         differ = np.bitwise_count(np.arange(2**parameters.latent_bits, dtype=np.int64))
         agree = (parameters.latent_bits - differ.astype(np.int64)) * parameters.latent_weight

@@ -209,7 +209,7 @@ def chunk_size(device: torch.device) -> int:
 def for_each_chunk(
     bounds: list[int], device: torch.device, work: Callable[[int, int], None]
 ) -> None:
-    """Calls ``work(begin, end)`` for every chunk.
+    """Call ``work(begin, end)`` for every chunk.
 
     On a CPU as many chunks as torch has threads are under way.
     """

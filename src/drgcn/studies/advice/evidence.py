@@ -315,7 +315,7 @@ def gate_study() -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Writes the packaged file from a folder of records."""
+    """Write the packaged file from a folder of records."""
     if len(sys.argv) != 2:
         raise InputError("Expected the folder of the records, as in: evidence results")
     text = dumps(of_folder(Path(sys.argv[1])))

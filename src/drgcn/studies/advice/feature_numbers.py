@@ -248,7 +248,7 @@ def dumps(measures: Sequence[FeatureMeasures]) -> str:
 
 
 def load_measures(path: Path) -> list[FeatureMeasures]:
-    """Reads what :func:`dumps` wrote."""
+    """Read what :func:`dumps` wrote."""
     about = [field.name for field in fields(FeatureMeasures)[:-1]]
     try:
         return [
@@ -290,7 +290,7 @@ def _words(facts: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the file from a folder of records."""
+    """Write the file from a folder of records."""
     if len(sys.argv) != 2:
         raise InputError("Expected the folder of the records, as in: feature_measures results")
     folder = Path(sys.argv[1])

@@ -238,7 +238,7 @@ class GainStudy:
 def study(
     records: Sequence[RunRecord], measures: Sequence[FeatureMeasures], *, draws: int = DRAWS
 ) -> GainStudy:
-    """Joins records and measures, see :func:`drgcn.studies.advice.gain.join`, and correlates.
+    """Join records and measures, see :func:`drgcn.studies.advice.gain.join`, and correlate.
 
     Args:
         records: Run records; those of GCN, plain and with Dr, are used.

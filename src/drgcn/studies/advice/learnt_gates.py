@@ -64,7 +64,7 @@ def learn_gates(
     epochs: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[LearntGates]:
-    """Trains the usual Dr-GCN on CPU and looks at its gates now and then.
+    """Train the usual Dr-GCN on CPU and look at its gates now and then.
 
     The numbers are those of :func:`drgcn.fit` with the same settings: looking changes nothing.
 

@@ -106,7 +106,7 @@ def _optuna(strategy: str) -> dict[str, str]:
 
 
 def write_report(report: dict[str, Any], out: Path) -> Path:
-    """Writes the report whole or not at all."""
+    """Write the report whole or not at all."""
     return write_whole(out / FILE, json.dumps(sealed(report), indent=1, allow_nan=False) + "\n")
 
 
