@@ -100,7 +100,8 @@ def fit(
 
     Works for any full-batch module, ours or PyG's, and for models that sample (FastGCN, ASGCN,
     GraphSAGE) with a ``batch_size``. A seed's numbers do not depend on the seeds asked for beside
-    it: initialisation, dropout, batches and samples have streams of their own.
+    it: initialisation, dropout, batches and samples have streams of their own. Calls from several
+    threads wait for each other.
 
     Args:
         make_model: Builds one model. A model may offer ``prepare(data)``, which returns the
