@@ -14,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .check_mutants import existing, read_mutants
 from .source_figures import VERBS, closure, lines, modules, only_for_a_sibling, tree
 
 # Extras whose packages a verb imports by name; the others say what is missing when it is needed.
@@ -47,6 +48,16 @@ def test_files_are_topics_not_closets():
     assert len(modules()) <= 230
     assert statistics.median(lines()) > 150
     assert len(only_for_a_sibling()) <= 60
+
+
+def test_every_planted_bug_has_its_place(request):
+    root = request.config.rootpath
+    files = [
+        path.read_text() for folder in ("src", "docs") for path in (root / folder).rglob("*.py")
+    ]
+    mutants = [*read_mutants("mutant", []), *read_mutants("gap", [])]
+    assert [one.name for one in mutants if sum(text.count(one.old) for text in files) != 1] == []
+    assert all(existing(one.tests) for one in mutants)
 
 
 def test_train_is_read_in_about_seventy_modules():
