@@ -15,8 +15,12 @@ _CODE = "from drgcn.cli import main; main()"
 _OPTIONS = (
     *("--channels", "8", "--fan-outs", "3,2", "--batch-size", "32", "--negatives", "8"),
     *("--steps", str(STEPS), "--checkpoint-every", "0", "--device", "cpu", "--threads", "1"),
-    *("--model", "sage"),
 )
+#: What a finished run of several ranks leaves.
+FILES = [
+    *("attempts.jsonl", "config.toml", "history.json", "record.json"),
+    *("settings.json", "weights.safetensors"),
+]
 
 
 def start(clicks, out, *more, by=(sys.executable, "-c", _CODE)):

@@ -27,6 +27,8 @@ CASES = {
     "dr, bpr": {"gate": "dr", "loss": "bpr"},
     "dr, refined, no negatives": {"gate": "dr", "logq": "refined", "negatives": 0},
     "dr, decay": {"gate": "dr", "weight_decay": 1e-2},
+    "hybrid": {"model": "hybrid", "layers": 2, "weight_decay": 1e-2},
+    "hybrid, dr": {"model": "hybrid", "layers": 2, "gate": "dr", "cold_share": 0.3},
     "lightgcn": {"model": "lightgcn", "weight_decay": 1e-2},
     "lightgcn, bpr": {"model": "lightgcn", "loss": "bpr", "draw": "users", "weight_decay": 1e-2},
 }

@@ -8,7 +8,15 @@ import pytest
 
 from drgcn.recommend.distributed.group import read_attempts
 
-from .commands import check_restart, finish, start, under_way, wait_for_the_end_of, weights
+from .commands import (
+    FILES,
+    check_restart,
+    finish,
+    start,
+    under_way,
+    wait_for_the_end_of,
+    weights,
+)
 
 ray = pytest.importorskip("ray", reason="needs the extra cluster")
 pytestmark = [
@@ -43,22 +51,19 @@ def begin(cluster, clicks, out, *more):
     return start(clicks, out, "--workers", 2, "--ray-address", cluster.address, *more)
 
 
-def test_a_run_on_a_cluster_equals_one_under_torchrun(cluster, clicks, unbroken, tmp_path):
+def test_a_run_on_a_cluster_equals_one_under_torchrun(cluster, clicks, model, unbroken, tmp_path):
     out = tmp_path / "run"
-    output = finish(begin(cluster, clicks, out))
+    output = finish(begin(cluster, clicks, out, *model))
     (attempt,) = read_attempts(out)
     assert len({rank["ray_node"] for rank in attempt["ranks"]}) == 2
     assert weights(out) == unbroken
     assert "written to" in output
-    assert sorted(path.name for path in out.iterdir()) == [
-        *("attempts.jsonl", "history.json", "record.json"),
-        *("settings.json", "weights.safetensors"),
-    ]
+    assert sorted(path.name for path in out.iterdir()) == FILES
 
 
-def test_a_killed_rank_changes_nothing(cluster, clicks, unbroken, tmp_path):
+def test_a_killed_rank_changes_nothing(cluster, clicks, model, unbroken, tmp_path):
     out = tmp_path / "run"
-    process = begin(cluster, clicks, out)
+    process = begin(cluster, clicks, out, *model)
     ranks = under_way(process, out)
     os.kill(ranks[1]["pid"], signal.SIGKILL)
     finish(process)
@@ -66,9 +71,9 @@ def test_a_killed_rank_changes_nothing(cluster, clicks, unbroken, tmp_path):
     assert weights(out) == unbroken
 
 
-def test_a_lost_node_changes_nothing(cluster, clicks, unbroken, tmp_path):
+def test_a_lost_node_changes_nothing(cluster, clicks, model, unbroken, tmp_path):
     out = tmp_path / "run"
-    process = begin(cluster, clicks, out)
+    process = begin(cluster, clicks, out, *model)
     ranks = under_way(process, out)
     lost = ranks[0]["ray_node"]  # with the rank that writes checkpoints
     (node,) = (node for node in cluster.worker_nodes if node.node_id == lost)
@@ -82,14 +87,16 @@ def test_a_lost_node_changes_nothing(cluster, clicks, unbroken, tmp_path):
     assert weights(out) == unbroken
 
 
-def test_ranks_end_with_a_killed_command_which_then_goes_on(cluster, clicks, unbroken, tmp_path):
+def test_ranks_end_with_a_killed_command_which_then_goes_on(
+    cluster, clicks, model, unbroken, tmp_path
+):
     out = tmp_path / "run"
-    process = begin(cluster, clicks, out)
+    process = begin(cluster, clicks, out, *model)
     ranks = under_way(process, out)
     process.kill()
     process.communicate(timeout=60)
     wait_for_the_end_of(ranks)
-    finish(begin(cluster, clicks, out))
+    finish(begin(cluster, clicks, out, *model))
     check_restart(out, ranks)
     assert weights(out) == unbroken
 
