@@ -198,6 +198,10 @@ def _strict(parameter: Any) -> Any:
                 raise typer.BadParameter(
                     f"{word!r} is no text in UTF-8.", ctx=ctx, param=parameter
                 )
+            # An empty path would be the folder one is in. Defaults may be empty.
+            source = ctx.get_parameter_source(parameter.name)
+            if word == "" and parameter.name != "missing" and source.name == "COMMANDLINE":
+                raise typer.BadParameter("it is empty.", ctx=ctx, param=parameter)
         found = process(ctx, value)
         if type(found) not in (int, float) or not isinstance(value, str):
             return found
