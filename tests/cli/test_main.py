@@ -58,6 +58,7 @@ def refused(monkeypatch, capsys, tmp_path):
         ("train", "wine", "--out", "a\0b"),
         ("train", "wi\udcffne"),
         ("train", "wine", "--out", ""),
+        ("refine", "wine", "--out", "/"),
         ("train", "wine", "--normalize="),
         ("recommend", "ingest", "nothing.csv", "--items=", "--out", "clicks"),
         ("stability", "wine", "--html", "/dev/null"),

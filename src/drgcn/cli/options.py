@@ -388,7 +388,8 @@ def _note_new(folder: Path) -> None:
 def _expect_writable_parent(path: Path, option: str, wanted: str) -> None:
     try:
         # Nothing is made yet: the work may still be refused for another reason.
-        nearest = next(part for part in path.absolute().parents if part.exists())
+        whole = path.absolute()  # the root has no parents
+        nearest = next((part for part in whole.parents if part.exists()), whole)
         if not nearest.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "")
         _expect_writable(nearest)
