@@ -9,6 +9,7 @@ import torch
 
 from drgcn.errors import InputError, MissingDataError
 from drgcn.recommend.clicks import ClickData, ClickSplit, load_clicks, read_text_folder
+from drgcn.recommend.clicks.known_sets import _HEADERS
 
 from .tables import clicks_of
 
@@ -103,6 +104,33 @@ def test_small_files_of_the_same_form(tmp_path):
     assert again.content_hash == data.content_hash
     assert again.parts == ("train", "valid", "test")
     assert torch.equal(again.users.categories, data.users.categories)
+
+
+def small_movielens_100k(
+    folder, click="1\t1\t5\t86400", user="1\t24\tM\ta\t0", film="1\tA\t1995\tWar"
+):
+    folder.mkdir(parents=True, exist_ok=True)
+    for (name, header), line in zip(_HEADERS.items(), (click, user, film), strict=True):
+        (folder / name).write_text("\t".join(header) + f"\n{line}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"click": f"{user}\t1\t5\t86400"} for user in ("1.0", "1_0", "\u0661", "nan", "-1")),
+        *({"click": f"1\t1\t5\t{time}"} for time in ("nan", "inf", "1e300", "-5", "1_0", "")),
+        *({"user": f"1\t{age}\tM\ta\t0"} for age in ("\u0662", "1_0", "nan", "inf", "1e400")),
+        {"user": "\u0661\t24\tM\ta\t0"},
+        *({"film": f"1\tA\t{year}\tWar"} for year in ("\u0661", "9" * 5000, "\u00b2")),
+    ],
+)
+def test_numbers_are_in_plain_digits(tmp_path, changes):
+    folder = tmp_path / "recommend" / "movielens-100k"
+    small_movielens_100k(folder)
+    assert load_clicks("movielens-100k", tmp_path).graph.num_clicks == 1
+    small_movielens_100k(folder, **changes)
+    with pytest.raises(InputError, match="is no whole number"):
+        load_clicks("movielens-100k", tmp_path)
 
 
 def test_sets_that_are_not_there(tmp_path):

@@ -48,6 +48,7 @@ MOVIELENS_1M_FILES: Final = (
 )
 # GroupLens' user 3598 gave no film three stars: those after him move up by one.
 _ABSENT_USER: Final = 3598
+_WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
 _GOWALLA: Final = {"train": "train_without_valid.txt", "valid": "valid.txt", "test": "test.txt"}
 
 
@@ -68,6 +69,13 @@ def read_rows(path: Path, separator: str, columns: int) -> list[list[str]]:
     return rows
 
 
+def _whole(text: str) -> int:
+    """A whole number from 0 on, in the digits that publishers use."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
 def attribute_table(
     numbers: Mapping[str, Sequence[str]],
     categories: Mapping[str, Sequence[str]],
@@ -76,7 +84,7 @@ def attribute_table(
     """A table out of columns of texts; an empty text is a missing value.
 
     Args:
-        numbers: Columns of numbers.
+        numbers: Columns of whole numbers.
         categories: Columns of categories; codes follow the values in ascending order.
         several: Columns with any number of values a row, each value a column of zeros and ones;
             a row without values has them missing.
@@ -84,7 +92,7 @@ def attribute_table(
     import pyarrow as pa
 
     columns = {
-        name: [float(text) if text else np.nan for text in texts]
+        name: [_whole(text) if text else np.nan for text in texts]
         for name, texts in numbers.items()
     }
     for name, sets in several.items():
@@ -257,10 +265,9 @@ def read_movielens_100k(folder: Path) -> ClickData:
             )
         tables[file] = rows
     ratings, people, films = (tables[file] for file in MOVIELENS_100K_FILES)
-    events = np.array([[user, item, time] for user, item, _, time in ratings], dtype=np.float64)
-    events = events.astype(np.int64)
+    events = np.array([[*map(_whole, (user, item, time))] for user, item, _, time in ratings])
     user_ids, item_ids = (
-        np.unique(np.array([row[0] for row in rows], dtype=np.int64)) for rows in (people, films)
+        np.unique(np.array([_whole(row[0]) for row in rows])) for rows in (people, films)
     )
     users = _places(user_ids, events[:, 0], "user")
     items = _places(item_ids, events[:, 1], "item")
@@ -320,7 +327,7 @@ def read_movielens_1m(folder: Path) -> ClickData:
 
 
 def _users(path: Path, count: int) -> AttributeTable:
-    rows = {int(row[0]): row for row in read_rows(path, "::", 5)}
+    rows = {_whole(row[0]): row for row in read_rows(path, "::", 5)}
     raw = [index + 1 + (index + 1 >= _ABSENT_USER) for index in range(count)]
     if missing := [identifier for identifier in raw if identifier not in rows]:
         raise InputError(f"Expected user {missing[0]} in {path}; there is none.")
@@ -330,7 +337,7 @@ def _users(path: Path, count: int) -> AttributeTable:
 
 def _items(folder: Path, count: int) -> AttributeTable:
     films = {row[0]: row for row in read_rows(folder / "movies.dat", "::", 3)}
-    raw = {int(row[0]): row[1] for row in read_rows(folder / "item_to_raw.csv", ",", 2)[1:]}
+    raw = {_whole(row[0]): row[1] for row in read_rows(folder / "item_to_raw.csv", ",", 2)[1:]}
     known = [index for index in range(count) if raw.get(index) in films]
     rows = [films[raw[index]] for index in known]
     years = [re.search(r"\((\d{4})\)\s*$", title) for _, title, _ in rows]
