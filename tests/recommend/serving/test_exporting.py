@@ -317,6 +317,9 @@ def test_texts_nested_too_deep(copied, shop, tmp_path):
         json.dumps(settings | {"weights_sha256": None}),
         json.dumps(settings | {"model": settings["model"] | {"hidden_channels": 1e400}}),
         json.dumps(settings | {"model": settings["model"] | {"users": None}}),
+        json.dumps(settings | {"model": settings["model"] | {"temperature": float("nan")}}),
+        json.dumps(settings | {"model": settings["model"] | {"normalize": "no"}}),
+        json.dumps(settings | {"model": settings["model"] | {"user_id_rows": "many"}}),
     ):
         (run / "settings.json").write_text(text)
         with pytest.raises(InputError, match="wrote to the end") as caught:

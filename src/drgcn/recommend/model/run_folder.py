@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import torch
 from safetensors.torch import load, save
@@ -24,7 +24,7 @@ from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.encoder import LARGEST_COLUMN, AttributeEncoder, AttributeSummary
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.sage import ClickSAGE
-from drgcn.records import sealed, unsealed
+from drgcn.records import expect_types, sealed, unsealed
 from drgcn.streams import stream_key
 
 ModelName = Literal["sage", "lightgcn", "hybrid"]
@@ -392,10 +392,19 @@ def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:
     }
 
 
+# Settings of models that any value would pass for.
+_KINDS: Final = {
+    **dict.fromkeys(("temperature", "cold_share", "shrinkage"), float),
+    "normalize": bool,
+    "user_id_rows": int | None,
+}
+
+
 def from_description(description: dict[str, Any]) -> ClickSAGE | LightGCN:
     """Build a model from what :func:`describe` returned, with arbitrary weights."""
     options = dict(description)
     kind = options.pop("kind")
+    expect_types(_KINDS, options, "the model")
     if kind == "lightgcn":
         return LightGCN(**options)
     users, items = (AttributeSummary.from_json(options.pop(side)) for side in ("users", "items"))
