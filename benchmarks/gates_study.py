@@ -312,17 +312,16 @@ def run_part(options: Options, until: float = math.inf) -> int:
     for name, one in left_of(options):
         if time.monotonic() >= until:
             break
-        if opened[0] != (name, one.case):
-            data = open_case(options.part, name, one.case, options.root)
-            opened = ((name, one.case), data)
         words = ", ".join(filter(None, (options.part, name, one.case, one.arm)))
         try:
+            if opened[0] != (name, one.case):
+                data = open_case(options.part, name, one.case, options.root)
+                opened = ((name, one.case), data)
             seconds = run_pass(options, name, one, opened[1])
-        except InputError:
-            raise
-        except Exception:  # of a device, or memory: minutes on a GPU are dear
-            traceback.print_exc()
-            print(f"{words}: failed", flush=True)
+        except Exception as error:  # of data, a device, or memory: minutes on a GPU are dear
+            if not isinstance(error, InputError):
+                traceback.print_exc()
+            print(f"{words}: failed: {error}", flush=True)
             failed += 1
         else:
             print(f"{words}: {seconds:.1f} s", flush=True)

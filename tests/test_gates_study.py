@@ -321,7 +321,7 @@ def of_wine(study, tmp_path):
     return study.Options(part="full-labels", sets=("wine",), **small, **where)
 
 
-def test_a_killed_run_goes_on_where_it_was(study, of_wine, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_where_it_was(study, of_wine, tmp_path, monkeypatch, capsys):
     usual = study.passes_of
     monkeypatch.setattr(study, "passes_of", lambda part, name: usual(part, name)[:2])
     trained, train = [], study.train
@@ -347,13 +347,15 @@ def test_a_killed_run_goes_on_where_it_was(study, of_wine, tmp_path, monkeypatch
     assert set(found["data"]) == {""}
     assert found["environments"][0]["device"]
     monkeypatch.setattr(study, "passes_of", usual)
-    for change, words in (
-        ({"environments": [found["environments"][0] | {"source": "older"}]}, "another source"),
-        ({"data": {"": "of other data"}}, "of other data"),
-    ):
-        path.write_text(json.dumps(found | change))
-        with pytest.raises(InputError, match=words):
-            study.run_part(options)
+    older = {"environments": [found["environments"][0] | {"source": "older"}]}
+    path.write_text(json.dumps(found | older))
+    with pytest.raises(InputError, match="another source"):
+        study.run_part(options)
+    path.write_text(json.dumps(found | {"data": {"": "of other data"}}))
+    before = path.read_bytes()
+    assert study.run_part(options) == len(study.left_of(options)) > 0
+    assert "of other data" in capsys.readouterr().out
+    assert path.read_bytes() == before
 
 
 def test_no_pass_begins_late_and_one_that_fails_leaves_the_others_alone(
@@ -366,6 +368,9 @@ def test_no_pass_begins_late_and_one_that_fails_leaves_the_others_alone(
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(study, "train", failing)
+    away = replace(options, part="dr-from-one", sets=("pubmed",))
+    assert study.run_part(away) == len(passes_of("dr-from-one", "pubmed"))
+    assert trained == []
     assert study.run_part(options, until=0) == 0
     assert trained == []
     arms = [one.arm for _, one in study.left_of(options)]
