@@ -184,7 +184,7 @@ def test_a_grid_of_an_error_takes_the_least_and_leaves_out_what_diverged(call, t
     [
         (("lr=abc",), "a number for lr; found 'abc'"),
         (("lr=",), "'lr='"),
-        (("",), "''"),
+        (("",), "it is empty"),
         (("lr=0.1,",), "found ''"),
         (("lr=0.1,1e-1",), "every value once"),
         (("lr=0.1", "lr=0.2"), "lr twice"),
