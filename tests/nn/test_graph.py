@@ -3,6 +3,7 @@ import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj, to_undirected
 
+from drgcn.errors import InputError
 from drgcn.nn import SparseMatrix, normalized_adjacency
 from drgcn.nn.graph import NodeGroups
 
@@ -74,6 +75,25 @@ def test_repeated_edges_add_up():
     weight[:3] = 2
     repeated = dense(GRAPHS["with repeated edges"])
     torch.testing.assert_close(repeated, dense(DIRECTED, edge_weight=weight))
+
+
+@pytest.mark.parametrize("shape", [(DIRECTED.size(1), 1), (DIRECTED.size(1) - 1,)])
+def test_weights_of_another_shape_than_the_edges_are_refused(shape):
+    with pytest.raises(InputError, match=r"a weight for each of the .* edges; found shape"):
+        dense(DIRECTED, edge_weight=torch.ones(shape))
+
+
+@EVERY_NORMALIZATION
+def test_a_node_of_negative_degree_is_not_cut_off_without_a_word(normalization):
+    edges, weight = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0.5, -3.0, -0.5])
+    with pytest.raises(InputError, match="not negative at any node; found -2 at node 2"):
+        dense(edges, edge_weight=weight, normalization=normalization)
+    weight[1] = -0.9  # with the loop its sum is above zero, as PyG takes it
+    found = dense(edges, edge_weight=weight)
+    index, value = gcn_norm(edges, weight.double(), NODES, dtype=torch.float64)
+    torch.testing.assert_close(
+        found, to_dense_adj(index, edge_attr=value, max_num_nodes=NODES)[0].t()
+    )
 
 
 def test_an_edge_stands_in_the_row_of_its_target():

@@ -36,7 +36,8 @@ def normalized_adjacency(
     Args:
         edge_index (Tensor): Edges ``[2, E]``.
         num_nodes (int): Number of nodes.
-        edge_weight (Tensor, optional): Weight of each edge. (default: one)
+        edge_weight (Tensor, optional): Weight of each edge ``[E]``, of which no node's sum is
+            negative. (default: one)
         normalization (str, optional): :obj:`"symmetric"` or :obj:`"row"`.
         self_loops (bool, optional): Add :math:`\mathbf{I}`. (default: :obj:`True`)
         dtype (torch.dtype, optional): Data type of the result.
@@ -49,6 +50,11 @@ def normalized_adjacency(
     _check_edges("normalized_adjacency", edge_index, num_nodes)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
+    elif edge_weight.shape != edge_index.shape[1:]:
+        raise InputError(
+            f"normalized_adjacency expects a weight for each of the {edge_index.size(1):,} edges; "
+            f"found shape {list(edge_weight.shape)}."
+        )
     edge_index, edge_weight = remove_self_loops(edge_index, edge_weight.to(dtype))
     if self_loops:
         nodes = torch.arange(num_nodes, device=edge_index.device)
@@ -57,6 +63,12 @@ def normalized_adjacency(
     edge_index, edge_weight = coalesce(edge_index, edge_weight, num_nodes)
     source, target = edge_index
     degree = edge_weight.new_zeros(num_nodes).index_add(0, target, edge_weight)
+    if bool((degree < 0).any()):
+        raise InputError(
+            f"normalized_adjacency expects weights of edges whose sum is not negative at any "
+            f"node; found {float(degree.min()):.4g} at node {int(degree.argmin())}. Shift or drop "
+            f"negative weights."
+        )
     if normalization == "symmetric":
         scale = _inverse(degree.sqrt())
         values = scale[source] * edge_weight * scale[target]
