@@ -242,6 +242,20 @@ def test_scores_that_are_no_numbers_have_no_rank(scores, table, name):
     assert found.isnan().tolist() == [False, True, False, False]
 
 
+def test_r2_is_that_of_sklearn_for_small_values_and_of_those_that_vary():
+    generator = torch.Generator().manual_seed(0)
+    labels = 1e-8 * torch.rand(9, 2, generator=generator)
+    scores = labels + 1e-9 * torch.randn(3, 9, 2, generator=generator)
+    objective = objective_for(labels)
+    expected = [r2_score(labels, lane) for lane in scores]
+    assert objective.score(scores, labels).tolist() == pytest.approx(expected)
+    labels[:, 1] = 0.1 + 0.2  # whose mean is rounded
+    expected = [r2_score(labels[:, 0], lane[:, 0]) for lane in scores]
+    assert objective.score(scores, labels).tolist() == pytest.approx(expected)
+    with pytest.raises(InputError, match="of one class or value"):
+        objective.expect_defined(2, val=labels[:1])
+
+
 @pytest.mark.parametrize(
     ("metric", "kind", "best"),
     [

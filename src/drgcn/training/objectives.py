@@ -129,8 +129,8 @@ class Objective:
             if not all(map(math.isfinite, values)):
                 raise InputError(
                     f"Expected labels in the {part} part for which the loss and {self.metric} are "
-                    f"defined; found none, as where all are of one class. Choose another split "
-                    f"or metric."
+                    f"defined; found none, as where all are of one class or value. Choose another "
+                    f"split or metric."
                 )
             found += [f"{value:.4g}" for value in values]
         return f"{self.metric} {' '.join(found)}"
@@ -455,11 +455,12 @@ def _mean_of_defined(values: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _r2(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return one minus squared error over variance, the mean over values; 0 is what their mean
-    reaches."""
+    """Return one minus squared error over variance, the mean over values that vary; 0 is what
+    their mean reaches."""
     error = (scores - labels).square().sum(1)
     variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
-    return (1 - error / variance.clamp(min=1e-12)).mean(-1)
+    varies = (labels != labels[..., :1, :]).any(-2)
+    return torch.where(varies, 1 - error / variance, 0.0).sum(-1) / varies.sum(-1)
 
 
 def _rmse(scores: Tensor, labels: Tensor) -> Tensor:
