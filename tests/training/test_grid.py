@@ -373,8 +373,10 @@ def test_the_best_is_chosen_by_validation(tiny):
     text = found.summary()
     assert text.index("lr=0.05") < text.index("lr=1e-06")
     assert "6" in found.summary(by=[])
-    with pytest.raises(InputError, match="names of the grid"):
-        found.summary(by=["nonsense"])
+    assert found.summary(by="lr") == text
+    for result in (found, fit(ours(tiny), tiny, [0], epochs=2)):
+        with pytest.raises(InputError, match="names of the grid; found 'nonsense'"):
+            result.summary(by=["nonsense"])
     with pytest.raises(InputError, match="which it has not"):
         found.where(lr=7)
 

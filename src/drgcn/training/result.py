@@ -175,7 +175,7 @@ class FitResult:
             groups.setdefault(words, []).append(place)
         return groups
 
-    def summary(self, by: Sequence[str] | None = None) -> str:
+    def summary(self, by: str | Sequence[str] | None = None) -> str:
         """Return a table in Markdown: means, standard deviations and extremes over seeds.
 
         Args:
@@ -183,10 +183,11 @@ class FitResult:
         """
         percent = self.metric in ("accuracy", "micro-F1", "macro-F1")
         unit, scale, digits = ("%", 100, 2) if percent else ("", 1, 4)
+        by = [by] if isinstance(by, str) else by
+        unknown = [name for name in by or () if any(name not in s for s in self.settings)]
+        if unknown:
+            raise InputError(f"Expected names of the grid; found {unknown[0]!r}.")
         if any(self.settings):
-            unknown = [name for name in by or () if any(name not in s for s in self.settings)]
-            if unknown:
-                raise InputError(f"Expected names of the grid; found {unknown[0]!r}.")
             lines = []
             groups = self._groups(by)
             for name in sorted(groups, key=lambda name: -self._worth(groups[name])):
