@@ -75,6 +75,19 @@ def test_several_graphs_have_the_mean_of_their_k(data):
     assert found.k == pytest.approx(sum(each) / 2, rel=1e-9)
 
 
+def test_a_block_is_told_once_for_each_of_its_inputs(data):
+    kinds = ["cites", "extends", "refutes"]
+    edges = {("paper", kind, "paper"): data.edge_index for kind in kinds}
+    typed = pyg.to_hetero(pyg.GraphSAGE(FEATURES, 8, 2, CLASSES), (["paper"], list(edges)))
+    found = StabilityTracker(insert_reweighting(typed)).record({"paper": data.x}, edges)
+    assert len(found) == len({state.block for state in found}) == 2
+
+    twice = pyg.Sequential("x, e", [(conv := pyg.GCNConv(8, 8), "x, e -> x"), (conv, "x, e -> x")])
+    found = StabilityTracker(insert_reweighting(twice)).record(data.x[:, :8], data.edge_index)
+    assert len({state.block for state in found}) == 1
+    assert len({state.k for state in found}) == 2
+
+
 def test_where_k_is_undefined_there_is_none(data):
     model = insert_reweighting(pyg.GCN(FEATURES, 8, num_layers=1, out_channels=CLASSES))
     (found,) = StabilityTracker(model).record(torch.ones_like(data.x), data.edge_index)

@@ -35,7 +35,7 @@ class BlockState:
 
 
 class StabilityTracker:
-    """Records K and saturation of every Dr block, once for each call of :meth:`record`.
+    """Records K and saturation of every Dr block, for each of its inputs, once a :meth:`record`.
 
     Hooks live only while it records: training itself runs as it would without. A call is one
     forward pass in evaluation mode; :func:`drgcn.fit`, whose epochs are one CUDA graph, has K
@@ -78,9 +78,13 @@ class StabilityTracker:
     def record(self, *args: Any, **kwargs: Any) -> list[BlockState]:
         """Run the model once on these arguments and return the states of its blocks."""
         found: list[BlockState] = []
+        asked: list[tuple[str, Any]] = []
         epoch = self.epochs + 1
 
         def add(name: str, x: Any, s: Tensor, batch: Tensor | None) -> None:
+            if any(other == name and seen is x for other, seen in asked):
+                return  # models of to_hetero call a gate once for each edge type
+            asked.append((name, x))
             plain = x.to_csr() if isinstance(x, SparseMatrix) else x
             found.append(
                 BlockState(epoch, name, graph_stability(plain, s, batch), gate_saturation(s))
