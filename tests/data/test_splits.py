@@ -83,5 +83,10 @@ def test_random_splits_divide_values_and_labels() -> None:
         assert [int(masks[f"{p}_mask"].sum()) for p in ("train", "val", "test")] == [30, 10, 10]
     with pytest.raises(InputError, match="class numbers"):
         random_splits(Data(y=torch.randn(50)), [1])
+    few = Data(y=torch.arange(3).repeat_interleave(50))  # as iris
+    for data in (few, Data(y=torch.ones(50, 4))):
+        with pytest.raises(InputError, match=r"counts=None of random_splits"):
+            random_splits(data, [1])
+        assert random_splits(data, [1], counts=None).train_mask.any()
     with pytest.raises(InputError, match="at least one seed"):
         random_splits(Data(y=torch.arange(3).repeat(60)), [])

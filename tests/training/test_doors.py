@@ -260,6 +260,7 @@ def test_real_numbers_are_a_regression(graph, columns):
         (lambda y: y - 1, "y < 0"),
         (lambda y: y[:10], "one row per node"),
         (lambda y: None, "labels in data.y"),
+        (lambda y: y.numpy(), "found ndarray. Use torch.as_tensor"),
         (lambda y: y[:, None, None], "nodes, labels"),
         (lambda y: y + 1, "at least 4 outputs"),
     ],
@@ -276,6 +277,7 @@ def test_labels_that_could_mean_two_things_or_nothing_are_refused(graph, y, word
     ("x", "words"),
     [
         (lambda x: None, "features in data.x"),
+        (lambda x: x.numpy(), "found ndarray. Use torch.as_tensor"),
         (lambda x: torch.where(x == x[0, 0], torch.nan, x), "found 1 NaN"),
         (lambda x: torch.where(x == x[0, 0], torch.inf, x), "found 1 NaN or infinite"),
         (lambda x: x.double(), r"torch.float32, as the weights of GCN are; found torch.float64"),

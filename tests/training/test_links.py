@@ -227,6 +227,21 @@ def test_probabilities_of_a_decoder_are_told():
         fit(lambda: GAE(encoder()), split(drawn=True), [0], epochs=1)
 
 
+def test_an_encoder_is_called_by_its_forward():
+    class Encoder(nn.Module):
+        """A network as in PyG's example of links."""
+
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(FEATURES, 4)
+
+        def encode(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    with pytest.raises(InputError, match="a forward method, which fit calls; Encoder has none"):
+        fit(Encoder, split(drawn=True), [0], epochs=1)
+
+
 @pytest.mark.parametrize("make", [encoder(), lambda: None, 3])
 def test_what_builds_no_encoder_is_refused(make):
     with pytest.raises(InputError, match=r"Expected a function|return a module"):

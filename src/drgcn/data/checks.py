@@ -424,8 +424,9 @@ def from_numbers(
         values = values[:, 0]
     if values.shape != (nodes,):
         raise InputError(
-            f"{source}: y must hold one class number for each of the {nodes} nodes, but its shape "
-            f"is {values.shape}"
+            f"{source}: y must hold one class number for each of the {nodes} nodes, or zeros and "
+            f"ones of which some node has two, but its shape is {values.shape}: of one-hot rows "
+            f"take y.argmax(1)"
         )
     if values.dtype.kind in "US":
         return from_texts([str(value) for value in values.astype(np.str_)], source)

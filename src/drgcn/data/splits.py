@@ -54,7 +54,8 @@ def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
     if y.ndim == 2:
         raise InputError(
             "split 'random' takes nodes of each class, but here a node has several labels, or "
-            "values instead: use split='random-60'"
+            "values instead: divide the nodes as they are (split='random-60', or counts=None of "
+            "random_splits)"
         )
     rng = np.random.Generator(np.random.PCG64(seed))
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -64,7 +65,8 @@ def per_class(y: AnyLabels, train: int, val: int, seed: int) -> Masks:
             raise InputError(
                 f"the split takes {train} training and {val} validation nodes of each class and "
                 f"leaves the rest for the test, but class {label} has only {len(members)} nodes: "
-                "use split='random-60', or ask for fewer nodes per class"
+                "ask for fewer nodes per class, or divide the nodes as they are "
+                "(split='random-60', or counts=None of random_splits)"
             )
         for part, chosen in zip(parts, np.split(members, [train, train + val]), strict=True):
             part.extend(chosen.tolist())

@@ -70,6 +70,12 @@ def new_model(make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
     if not isinstance(model, torch.nn.Module):
         found = type(model).__name__
         raise InputError(f"Expected make_model to return a module; it returned {found}.")
+    called = model.encoder if isinstance(model, LinkPredictor) else model
+    if getattr(called.forward, "__func__", None) is torch.nn.Module.forward:
+        raise InputError(
+            f"Expected a model with a forward method, which fit calls; {type(called).__name__} "
+            f"has none. Call what it has by that name, as an encode(x, edge_index) of nodes."
+        )
     return model
 
 

@@ -96,11 +96,15 @@ def checked_data(
 def check_features(data: Data) -> None:
     """Refuse a graph without features, or with features of nodes or edges that are no numbers."""
     x = data.get("x")
+    if x is None:
+        raise InputError(
+            "Expected node features in data.x; found none. Without features, one-hot degrees or "
+            "an embedding's node numbers are usual: data.x = torch.arange(data.num_nodes)."
+        )
     if not isinstance(x, Tensor):
         raise InputError(
-            f"Expected node features in data.x; found "
-            f"{'none' if x is None else type(x).__name__}. Without features, one-hot degrees or "
-            f"an embedding's node numbers are usual: data.x = torch.arange(data.num_nodes)."
+            f"Expected node features in data.x, a tensor; found {type(x).__name__}. Use "
+            f"torch.as_tensor."
         )
     for name in ("x", "edge_weight", "edge_attr"):
         values = data.get(name)
@@ -173,7 +177,7 @@ def labels_of(y: Any, count: int, what: str) -> Tensor:
         what: ``"node"`` or ``"graph"``.
     """
     if not isinstance(y, Tensor):
-        found = "none" if y is None else type(y).__name__
+        found = "none" if y is None else f"{type(y).__name__}. Use torch.as_tensor"
         raise InputError(f"Expected labels in data.y, a tensor; found {found}.")
     if y.dim() == 0 or y.size(0) != count:
         other = "one node" if what == "graph" else "a whole graph"
