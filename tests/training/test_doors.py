@@ -366,6 +366,19 @@ def test_edge_weights_reach_models_that_take_them(graph):
     check(fit(gcn, data, [1], epochs=12), loop)
 
 
+@pytest.mark.parametrize("columns", [(), (1,), (2,)])
+def test_numbers_of_edges_that_may_be_weights_are_told(graph, columns, recwarn):
+    data = changed(graph, edge_attr=torch.rand(graph.num_edges, *columns))
+    takes_them = partial(GAT, FEATURES, 8, 1, CLASSES, edge_dim=sum(columns) or 1)
+    for make in (gcn, takes_them):
+        fit(make, data, [0], epochs=1)
+    named = changed(data, edge_weight=torch.rand(graph.num_edges))
+    fit(gcn, named, [0], epochs=1)
+    told = [str(w.message) for w in recwarn if "data.edge_weight" in str(w.message)]
+    wanted = ["data.edge_attr has one number an edge, which GCN does not take"]
+    assert [words.split(":")[0] for words in told] == (wanted if columns != (2,) else [])
+
+
 def test_edge_features_do_not_reach_models_made_without(graph):
     data = changed(graph, edge_attr=torch.rand(graph.num_edges, 2))
     without = partial(GAT, FEATURES, 8, num_layers=1, out_channels=CLASSES)

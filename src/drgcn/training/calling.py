@@ -148,9 +148,18 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
             return data.num_graphs if isinstance(data, Batch) else None
         return data.get(name) if name != "edge_attr" or takes_edge_features else None
 
+    names = {parameter.name for parameter in parameters}
+    takes_weights = "edge_weight" in names and getattr(model, "supports_edge_weight", True)
+    ignores_edge_features = not takes_edge_features or "edge_attr" not in names
+
     def prepare(data: Data) -> tuple[Any, ...]:
         values: list[Any] = []
         given = 0
+        if takes_weights and ignores_edge_features and _has_numbers_for_edges(data):
+            warn(
+                f"data.edge_attr has one number an edge, which {type(model).__name__} does not "
+                f"take: if they are weights, name them data.edge_weight"
+            )
         for parameter in parameters:
             value = value_of(parameter.name, data)
             if value is None and parameter.default is inspect.Parameter.empty:
@@ -173,6 +182,13 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
         return tuple(values[:given])
 
     return prepare
+
+
+def _has_numbers_for_edges(data: Data) -> bool:
+    """Return whether a graph has one number an edge that is not named a weight."""
+    numbers = data.get("edge_attr")
+    unnamed = data.get("edge_weight") is None and isinstance(numbers, Tensor)
+    return unnamed and numbers.numel() == data.num_edges > 0
 
 
 def training_prepare(model: torch.nn.Module, batch_size: int | None) -> Prepare | None:
