@@ -354,6 +354,18 @@ def test_labels_of_another_form_are_refused(labelled, y):
         class_share(x, y)
 
 
+@pytest.mark.parametrize("exponent", [-140, 140])
+def test_k_knows_no_unit(labelled, exponent):
+    x, s = labelled[0], torch.tensor([0.2, 0.5, 0.9, 0.4])
+    found = stability_k(x * 10.0**exponent, s)
+    assert found == pytest.approx(stability_k(x, s), rel=1e-12)
+
+
+def test_squares_that_lose_their_digits_have_no_k(labelled):
+    with pytest.raises(UndefinedStability, match="Multiply the features"):
+        stability_k(labelled[0] * 1e-159, torch.tensor([0.2, 0.5, 0.9, 0.4]))
+
+
 def test_saturation_counts_both_ends():
     s = torch.tensor([[0.0, 0.0009, 0.0011, 0.5], [0.9989, 0.9991, 1.0, 0.2]])
     assert gate_saturation(s) == 0.5

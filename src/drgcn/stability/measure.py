@@ -15,6 +15,8 @@ from drgcn.stability.rows import checked_features, real_numbers, real_tensor
 
 # Shares of the total variance below this are rounding.
 _ROUNDING = 1e-12
+# Least total variance whose parts float64 holds with all of their digits.
+_LEAST_VARIANCE = torch.finfo(torch.float64).tiny / torch.finfo(torch.float64).eps
 # Asymmetry of a covariance that is forgiven in any data type, relative to its largest variance.
 _LEAST_TOLERANCE = 1e-10
 # Distance from 0 and 1 within which an entry of a gate counts as saturated.
@@ -119,6 +121,11 @@ def total_spread(variance: Tensor, along_ones: Tensor) -> float:
         raise UndefinedStability("K is undefined: there is one feature dimension (d = 1).")
     if not total > 0:
         raise UndefinedStability("K is undefined: the total variance is zero.")
+    if total < _LEAST_VARIANCE:
+        raise UndefinedStability(
+            f"K is undefined: float64 holds a total variance of {total:.1g} with few of its "
+            f"digits. Multiply the features by a large number, which leaves K as it is."
+        )
     before = total - float(along_ones) / d
     if before <= _ROUNDING * total:
         raise UndefinedStability(
