@@ -366,6 +366,17 @@ def test_edge_weights_reach_models_that_take_them(graph):
     check(fit(gcn, data, [1], epochs=12), loop)
 
 
+@pytest.mark.parametrize("make", [gcn, lambda: own.GCN(FEATURES, 8, CLASSES)])
+def test_edge_weights_may_be_a_column_and_nothing_else(graph, make):
+    weights = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1))
+    row, column = (changed(graph, edge_weight=w) for w in (weights, weights[:, None]))
+    found = [fit(make, data, [1], epochs=3).curves["train_loss"][0] for data in (row, column)]
+    assert torch.equal(*found)
+    for wrong in (weights[1:], torch.stack([weights, weights], 1)):
+        with pytest.raises(InputError, match="one number for each of 240 edges"):
+            fit(make, changed(graph, edge_weight=wrong), [0], epochs=1)
+
+
 @pytest.mark.parametrize("columns", [(), (1,), (2,)])
 def test_numbers_of_edges_that_may_be_weights_are_told(graph, columns, recwarn):
     data = changed(graph, edge_attr=torch.rand(graph.num_edges, *columns))

@@ -288,6 +288,7 @@ class FullBatchModel(ReweightedModel):
         matrix of the graph (of ``data.edge_weight`` where edges have weights), and the graph of
         each node where ``data`` is a batch of several."""
         weight = data.get("edge_weight")
+        weight = None if weight is None else weight.reshape(-1)  # a column with OGB
         matrix = cls.matrix(data.edge_index, data.num_nodes, data.x.dtype, weight)
         return compress(data.x), matrix, NodeGroups.of(data.get("batch"), data.num_nodes)
 

@@ -146,6 +146,12 @@ def _check_edges(data: Data) -> None:
         raise InputError(
             f"Expected data.edge_index as whole numbers [2, edges]; found {found}. {advice}."
         )
+    weights, count = data.get("edge_weight"), edges.size(1)
+    if isinstance(weights, Tensor) and weights.shape not in ((count,), (count, 1)):
+        raise InputError(
+            f"Expected data.edge_weight with one number for each of {count:,} edges; found shape "
+            f"{list(weights.shape)}."
+        )
     if not edges.numel():
         return
     first, last = int(edges.min()), int(edges.max())
