@@ -114,3 +114,7 @@ def test_an_interruption_of_the_imports_is_one_line(tmp_path):
     )
     assert ended.returncode == 130
     assert ended.stderr == b"interrupted\n"
+
+
+def test_a_question_ends_in_no_full_stop(refused):
+    assert "Did you mean 'train'? See `" in refused("trian", "wine")

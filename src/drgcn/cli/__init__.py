@@ -164,7 +164,7 @@ def _end(error: BaseException) -> None:
             error.show()
             sys.exit(error.exit_code)
         place = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
-        _refuse(f"{words}.{place}")
+        _refuse(f"{words}{'' if words.endswith('?') else '.'}{place}")
     told = str(error) if isinstance(error, DrgcnError) else explain_system_error(error)
     if told is None:
         raise error
