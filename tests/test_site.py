@@ -11,8 +11,10 @@ import shutil
 import subprocess
 import threading
 from functools import partial
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import torch
@@ -87,15 +89,8 @@ def test_a_command_that_does_not_exist_is_found():
 
 
 API = {page.stem: page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("drgcn*.md")}
-# These start processes, or are called in them: tests/recommend/distributed has what they do.
-WITHOUT_EXAMPLE = {
-    "drgcn.recommend.distributed": {
-        *("GroupExchange", "run_on_ray", "run_with_torchrun", "shared_clicks"),
-    },
-}
-
-
-SLOW = {"drgcn.recommend.study"}  # trains two models
+# The first trains two models, the second starts torchrun and Ray.
+SLOW = {"drgcn.recommend.study", "drgcn.recommend.distributed"}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +101,8 @@ def test_examples_of_the_api_run(name, monkeypatch, tmp_path):
         pytest.importorskip("faiss")
     if name.startswith("drgcn.recommend.clicks"):
         pytest.importorskip("duckdb")
+    if name == "drgcn.recommend.distributed":
+        pytest.importorskip("ray")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = "\n".join(block for kind, block in FENCE.findall(API[name]) if kind == "pycon")
     torch.manual_seed(0)
@@ -131,7 +128,7 @@ def test_every_public_name_has_a_tested_example():
             own = getattr(thing, "__module__", None) in MODULES and ">>>" in (thing.__doc__ or "")
             if not own and not re.search(rf"\b{name}\b", text):
                 missing.setdefault(package, set()).add(name)
-    assert missing == WITHOUT_EXAMPLE
+    assert missing == {}
 
 
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
@@ -143,6 +140,49 @@ def test_notebooks_are_those_of_their_scripts(source):
     ], "run `jupytext --sync docs/notebooks/*.py`"
     assert not any(cell.get("outputs") for cell in notebook.cells)
     assert source.with_suffix(".ipynb").stat().st_size < 10_000
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
+def test_links_elsewhere_are_well_formed(page):
+    """Their form is all that can be checked without a network."""
+    for link in re.findall(r"\]\((\w+:[^)]*)\)|<(\w+:[^>]*)>", page.read_text(encoding="utf-8")):
+        parts = urlsplit("".join(link))
+        assert parts.scheme == "https", link
+        assert re.fullmatch(r"([\w-]+\.)+[a-z]{2,}", parts.netloc), link
+        assert not re.search(r"\s|//|[.,;]$", parts.path), link
+
+
+class _Links(HTMLParser):
+    """The links of a page, and the places in it that links can name."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.links, self.places = [], {""}
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.places |= {found[key] for key in ("id", "name") if found.get(key)}
+        self.links += [found[key] for key in ("href", "src") if found.get(key)]
+
+
+@pytest.mark.slow
+def test_links_within_the_site_resolve():
+    if not (SITE / "index.html").is_file():
+        pytest.skip("no site here: make docs")
+    pages = {path.resolve(): _Links(path) for path in SITE.rglob("*.html")}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            places = pages[target].places if target in pages else {"", unquote(parts.fragment)}
+            if not target.exists() or unquote(parts.fragment) not in places:
+                broken.append(f"{path.name}: {link}")
+    assert len(pages) > 60
+    assert broken == []
 
 
 # What a browser says of a page 390 pixels wide: its width, and whether formulas were drawn.
