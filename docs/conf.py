@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 from drgcn import __version__
@@ -65,6 +68,29 @@ sphinx_gallery_conf = {
 }
 
 
+def _joined(found: re.Match[str]) -> str:
+    return found[0].replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def keep_numbers_whole(app: Sphinx, page: nodes.document) -> None:
+    """Let no line in a table end inside 87.4 ± 0.4 or [-0.07, +0.35]: it scrolls instead."""
+    for cell in page.findall(nodes.entry):
+        for text in list(cell.findall(nodes.Text)):
+            words = re.sub(r"(?<=\d) ± \d[\d.]*( †)?", _joined, text)
+            words = re.sub(r"\[[-+\d.]+, [-+\d.]+\]", _joined, words)
+            if words != text:
+                text.parent.replace(text, nodes.Text(words))
+
+
+def without_factories(*about: Any) -> tuple[str | None, str | None]:
+    """Return a signature that Sphinx can read: some defaults are printed as <factory> or alike."""
+    *_, signature, returned = about
+    default = r"<(?:class '(?:\w+\.)*(\w+)'|[^<>]+)>"
+    return signature and re.sub(default, lambda m: m[1] or "...", signature), returned
+
+
 def setup(app: Sphinx) -> None:
-    """Run the notebooks before pages are read."""
+    """Run the notebooks before pages are read, and mend what pages show."""
     app.connect("builder-inited", lambda app: make_pages(HERE / "notebooks"))
+    app.connect("doctree-read", keep_numbers_whole)
+    app.connect("autodoc-process-signature", without_factories)

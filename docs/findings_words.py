@@ -14,6 +14,7 @@ from drgcn.studies.report.gate_tests import GateTest, families
 from drgcn.studies.report.tables import (
     TWO_BUILDS,
     Row,
+    data_name,
     gain_words,
     gate_groups,
     merge,
@@ -76,6 +77,25 @@ def raw_words(
     tests = [one for one in families(records)[None].tests if one.name in names]
     each = [f"on {one.dataset} Dr {SIGNS[one.sign]} ({one.test.gain})" for one in tests]
     return f"Points with 95 % intervals: {'; '.join(each)}."
+
+
+def learnt_k_words(records: Sequence[RunRecord], about: float = 0.01) -> str:
+    """Count the sides of 1 on which K of the first layer lies where Dr was learnt."""
+    real = [
+        row
+        for row in merge(records)
+        if row[0].experiment.reweight == "dr"
+        and not str(row[0].data.get("feature_source", "")).startswith("generated")
+    ]
+    found = [(summarize(row[1]).k[0], data_name(row[0])) for row in real]
+    below = dict.fromkeys(name for k, name in found if k < 1 - about)
+    above = sum(k > 1 + about for k, _ in found)
+    near = sum(abs(k - 1) <= about for k, _ in found)
+    return (
+        f"K of the first layer, in {len(found)} settings of real data: above {1 + about:.2f} in "
+        f"{above}, where the block amplifies loud dimensions; within {about:.2f} of 1 in {near}; "
+        f"below in {len(found) - above - near}, on {', '.join(below)}."
+    )
 
 
 def corar_words(records: Sequence[RunRecord]) -> str:
