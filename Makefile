@@ -19,9 +19,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-docs  ## the documentation site in docs/_build/html: gallery and notebooks are run, warnings are errors
+docs: $(VENV)/.installed-docs  ## the documentation site in docs/_build/html: gallery, notebooks, code and commands of pages are run, warnings are errors
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going docs docs/_build/html
-	$(BIN)/python -m pytest -q -m slow tests/test_site.py tests/test_docs.py::test_code_on_pages_runs tests/studies/report/test_page_in_browser.py
+	$(BIN)/python -m pytest -q -m slow tests/test_site.py tests/test_docs.py::test_code_on_pages_runs tests/test_page_commands.py tests/studies/report/test_page_in_browser.py
 
 FUZZ_MINUTES ?= 1
 FUZZ_RECORD ?= benchmarks/results/fuzz.json
