@@ -58,14 +58,14 @@ def citation_words(records: Sequence[RunRecord], models: Sequence[str] = ("gcn",
     for model in models:
         signs = [one.sign for one in tests if one.model == model and one.name in CITATION]
         parts.append(
-            f"for {model.upper()} it surely gains in {signs.count('up')} and surely loses in "
-            f"{signs.count('down')} of {len(signs)} settings"
+            f"surely gains in {signs.count('up')} and surely loses in {signs.count('down')} of "
+            f"{len(signs)} settings of {model.upper()}"
         )
     left = (
         f"; {len(family.apart)} settings with rows of two builds are not" if family.apart else ""
     )
     return (
-        f"On Cora, Citeseer and Pubmed, with identical training, {' and '.join(parts)} "
+        f"On Cora, Citeseer and Pubmed, with identical training, Dr {' and '.join(parts)} "
         f"({family.correction}, all settings that are compared{left})."
     )
 
