@@ -63,6 +63,8 @@ for verb, options in {{SHORTER}}.items():
     known = verb == "recommend train" and "--epochs" in words  # how long it trains
     if words[: len(verb.split())] == verb.split() and not known:
         sys.argv += options.split()
+if words[:2] == ["recommend", "compare"] and "--gates" not in words:
+    sys.argv += ["--gates", "none"]
 if words[:2] == ["recommend", "serve"]:
     words += [] if "--port" in words else ["--port", "0"]
     alone = [sys.executable, "-c", "from drgcn.cli import main; main()", *words]
