@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := pytest pytest-xdist pytest-timeout hypothesis schemathesis import-linter ruff mypy matplotlib
 
-.PHONY: demo test check docs tables fuzz kills release-check clean
+.PHONY: demo test check docs pages tables fuzz kills release-check clean
 
 demo: $(VENV)/.installed  ## compare GCN with and without Dr on two graphs, no download; ends in a report
 	$(BIN)/drgcn demo
@@ -19,9 +19,12 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-docs  ## the documentation site in docs/_build/html: gallery, notebooks, code and commands of pages are run, warnings are errors
+docs: $(VENV)/.installed-docs  ## the documentation site in docs/_build/html: gallery, notebooks and code of pages are run, warnings are errors
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going docs docs/_build/html
-	$(BIN)/python -m pytest -q -m slow tests/test_site.py tests/test_docs.py::test_code_on_pages_runs tests/test_page_commands.py tests/studies/report/test_page_in_browser.py
+	$(BIN)/python -m pytest -q -m slow tests/test_site.py tests/test_docs.py::test_code_on_pages_runs tests/studies/report/test_page_in_browser.py
+
+pages: $(VENV)/.installed-docs  ## run the commands of README and every page, cut short by options; some with DRGCN_DATA alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow tests/test_page_commands.py
 
 FUZZ_MINUTES ?= 1
 FUZZ_RECORD ?= benchmarks/results/fuzz.json
