@@ -372,6 +372,8 @@ def test_the_version_is_told(call):
     code, out, _ = call("--version")
     assert code == 0
     assert out.strip() == drgcn.__version__
+    words = [sys.executable, "-m", "drgcn", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True).stdout == out
 
 
 @pytest.mark.parametrize(
