@@ -93,6 +93,8 @@ API = {page.stem: page.read_text(encoding="utf-8") for page in (DOCS / "api").gl
 SLOW = {"drgcn.recommend.study", "drgcn.recommend.distributed"}
 
 
+# Ray warns of settings of its own when it begins.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in sorted(API)]
 )
