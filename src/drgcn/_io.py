@@ -142,7 +142,7 @@ def _partial_folder(folder: Path) -> Iterator[Path]:
         _remove_if_orphaned(left)
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     with contextlib.ExitStack() as undo:
-        undo.callback(shutil.rmtree, partial, ignore_errors=True)
+        undo.callback(_remove, partial)
         handle = os.open(partial, os.O_RDONLY)
         undo.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX)  # the system lets go of it when the process dies
@@ -334,9 +334,15 @@ def _remove_if_orphaned(partial: Path) -> None:
         handle = os.open(partial, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
         finally:
             os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder as far as the system lets it; a step that fails may not fail again."""
+    for _ in range(2):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _umask() -> int:

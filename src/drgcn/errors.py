@@ -76,11 +76,16 @@ class DrgcnWarning(UserWarning):
 def was_interrupted(error: BaseException) -> bool:
     """Return whether Ctrl-C led to an error, which then tells of something else: code that is
     stopped anywhere can fail in its own clearing up."""
+    return came_of(error, KeyboardInterrupt)
+
+
+def came_of(error: BaseException, kind: type[BaseException]) -> bool:
+    """Return whether an error is of a kind, or tells of one that is."""
     chain = [error]
     for one in chain:
         linked = (one.__cause__, one.__context__)
         chain += [other for other in linked if other is not None and other not in chain]
-    return any(isinstance(one, KeyboardInterrupt) for one in chain)
+    return any(isinstance(one, kind) for one in chain)
 
 
 # Packages between the line of a user and ours: torch calls models, contextlib what writes files.

@@ -117,6 +117,11 @@ class Record(ABC):
         return found
 
     @classmethod
+    def read_all(cls, folder: Path) -> list[Self]:
+        """Read the records of a folder, where a sum without one of them would be wrong."""
+        return [cls.read(path) for path in _files(folder, cls.pattern)]
+
+    @classmethod
     def damaged(cls, folder: Path) -> dict[Path, str]:
         """Return the files of a folder that should be records and are none, with the reason."""
         found = {}

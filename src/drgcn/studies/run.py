@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 
 from drgcn._io import explain_system_error, sweep
 from drgcn.data.assemble import RECORDED_FACTS
-from drgcn.errors import DrgcnError, InputError, was_interrupted
+from drgcn.errors import DrgcnError, InputError, came_of, was_interrupted
 from drgcn.gates import gate_factory
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
@@ -311,7 +311,8 @@ def _run_pass(
     try:
         result = _fit(pass_of(experiments[0]), data, seeds, options, grid)
     except (DrgcnError, torch.OutOfMemoryError) as error:
-        if was_interrupted(error):
+        # What the system refused once is no answer about the settings.
+        if was_interrupted(error) or came_of(error, OSError):
             raise
         # Some settings do not go together, and some do not fit: that is an answer too.
         return [str(error).strip().partition("\n")[0]] * len(experiments)

@@ -56,7 +56,7 @@ def tuning_report(
     seeds = sorted(outcomes[0][0].seeds)
     builds = {build for pair in outcomes for outcome in pair for build in outcome.builds}
     metric = RunRecord.read(outcomes[0][0].paths[0]).data["metric"]
-    records = RunRecord.read_folder(searches[0].folder).values()
+    records = RunRecord.read_all(searches[0].folder)
     strategy = searches[0].strategy
     rungs = rungs_of(strategy, trials, searches[0].experiment.epochs)
     lane_epochs = len(searches[0].seeds) * sum(count * epochs for count, epochs in rungs)

@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn._io import LockedError, lock, sweep
-from drgcn.errors import DrgcnError, InputError, was_interrupted
+from drgcn.errors import DrgcnError, InputError, came_of, was_interrupted
 from drgcn.studies.experiment import Experiment, with_settings
 from drgcn.studies.records import RunRecord
 from drgcn.studies.run import Outcome, run, run_grid
@@ -136,7 +136,8 @@ class Search:
                     checkpoint_every=self._checkpoint_every,
                 )
         except (DrgcnError, torch.OutOfMemoryError) as error:
-            if was_interrupted(error):
+            # What the system refused once is no answer about the settings.
+            if was_interrupted(error) or came_of(error, OSError):
                 raise
             # Some settings do not go together, and some do not fit: that is an answer too.
             reason = str(error).strip().partition("\n")[0]
@@ -223,7 +224,7 @@ class Search:
             self._trial(trial.settings, trial.epochs).identity(content_hash) for trial in trials
         }
         epochs, seconds = 0, sum(trial.seconds for trial in trials)
-        for record in RunRecord.read_folder(self.folder).values():
+        for record in RunRecord.read_all(self.folder):
             if record.identity in wanted:
                 epochs += sum(result.epochs for result in record.seeds.values())
                 seconds += record.seconds
