@@ -23,9 +23,10 @@ from measuring import write_csv
 from drgcn.data import load
 from drgcn.nn import ASGCN, GCN, spmm
 from drgcn.training import BestValidation
+from drgcn.training.grid import LaneSettings
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task
-from drgcn.training.trainer import EpochRunner, LaneSettings, Trainer
+from drgcn.training.trainer import EpochRunner, Trainer
 
 VARIANTS = {
     "plain": {},

@@ -13,7 +13,8 @@ from drgcn.errors import DrgcnWarning, InputError
 from drgcn.nn import GCN
 from drgcn.training import BestValidation, Patience, StepwiseDecay, clear_checkpoint, fit
 from drgcn.training.checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
-from drgcn.training.trainer import EpochLoop, LaneSettings, Trainer
+from drgcn.training.grid import LaneSettings
+from drgcn.training.trainer import EpochLoop, Trainer
 
 from .graphs import FEATURES, several
 
@@ -90,7 +91,7 @@ def test_checkpoints_of_other_seeds_are_not_mistaken(tmp_path):
             self.stack = type("Stack", (), {"seeds": seeds})
             self.lanes = [LaneSettings()] * len(seeds)
 
-    loop = EpochLoop(1, 1, 1, checkpoint=tmp_path / "c")
+    loop = EpochLoop(1, 1, checkpoint=tmp_path / "c")
     assert loop._path(Stub((0, 1, 5))) != loop._path(Stub((0, 2, 5)))
 
 

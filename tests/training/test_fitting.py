@@ -11,7 +11,7 @@ from drgcn.errors import DrgcnError, InputError
 from drgcn.nn import GCN, MixHop
 from drgcn.streams import stream_key
 from drgcn.training import Patience, RisingLoss, StepwiseDecay, fit
-from drgcn.training.fitting import seed_blocks, seeds_that_fit
+from drgcn.training.grid import seed_blocks, seeds_that_fit
 
 ONE_MODEL = GCN(24, 8, 4)
 

@@ -13,12 +13,11 @@ from drgcn.errors import InputError
 from drgcn.nn import GCN, MixHop
 from drgcn.streams import stream_key
 from drgcn.training import BestValidation, Patience, RisingLoss, StepwiseDecay, load_fit
-from drgcn.training.fitting import Lane, lane_blocks
+from drgcn.training.grid import Lane, LaneSettings, lane_blocks
 from drgcn.training.randomness import LEVELS, SeededRandomness, dropout_factors, levels_of
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task
 from drgcn.training.trainer import (
-    LaneSettings,
     Trainer,
     restore,
     should_leave,

@@ -153,22 +153,18 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
     ignores_edge_features = not takes_edge_features or "edge_attr" not in names
 
     def prepare(data: Data) -> tuple[Any, ...]:
-        values: list[Any] = []
-        given = 0
         if takes_weights and ignores_edge_features and _has_numbers_for_edges(data):
             warn(
                 f"data.edge_attr has one number an edge, which {type(model).__name__} does not "
                 f"take: if they are weights, name them data.edge_weight"
             )
-        for parameter in parameters:
-            value = value_of(parameter.name, data)
+        values = [value_of(parameter.name, data) for parameter in parameters]
+        for parameter, value in zip(parameters, values, strict=True):
             if value is None and parameter.default is inspect.Parameter.empty:
                 raise InputError(
                     f"Expected data.{parameter.name}, an argument of {type(model).__name__}; "
                     f"found none. Give fit a function prepare(data) that returns the arguments."
                 )
-            values.append(parameter.default if value is None else value)
-            given = given if value is None else len(values)
         for parameter in by_keyword:
             needed = parameter.default is inspect.Parameter.empty
             if needed or (
@@ -179,7 +175,12 @@ def default_prepare(model: torch.nn.Module) -> Prepare:
                     f"{parameter.name} behind a *. Take the * away, or give fit a function "
                     f"prepare(data) that returns the arguments without it."
                 )
-        return tuple(values[:given])
+        while values and values[-1] is None:  # a default of the model's own
+            values.pop()
+        return tuple(
+            parameter.default if value is None else value
+            for parameter, value in zip(parameters, values, strict=False)
+        )
 
     return prepare
 

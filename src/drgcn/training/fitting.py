@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import inspect
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch_geometric.data import Data
@@ -31,19 +29,28 @@ from drgcn.training.calling import (
     try_model,
 )
 from drgcn.training.checkpoint import fingerprint_of
+from drgcn.training.grid import (
+    CPU_LANES,
+    Grid,
+    GridPass,
+    Lane,
+    LaneSettings,
+    expect_arguments,
+    lane_blocks,
+    passes_of,
+    seeds_that_fit,
+)
 from drgcn.training.inputs import (
     MakeOptimizer,
     checked_device,
     checked_numbers,
-    checked_rate,
     checked_seeds,
     expect_elementwise,
     name_of,
-    shown,
 )
 from drgcn.training.objectives import LossChoice, MetricChoice
 from drgcn.training.randomness import SeededRandomness
-from drgcn.training.result import LANE_SETTINGS, FitResult
+from drgcn.training.result import FitResult
 from drgcn.training.stack import ModelStack, Running, choose_way
 from drgcn.training.stopping import BestValidation, Schedule, StoppingRule, learning_rates
 from drgcn.training.task import (
@@ -55,18 +62,12 @@ from drgcn.training.task import (
     is_links,
     seen_in_training,
 )
-from drgcn.training.trainer import TEST_CURVE, EpochLoop, LaneSettings, Progress, Trainer
+from drgcn.training.trainer import TEST_CURVE, EpochLoop, Progress, Trainer
 
-# Seeds that are trained together on CPU, see :func:`seed_blocks`.
-CPU_LANES: Final = 4
 # Most nodes for which operations are too short for threads to share them on CPU.
 _ONE_THREAD: Final = 2**14
 # Fewest epochs for which a pass is recorded as a program, which takes a second.
 _WORTH_TRACING: Final = 20
-# A recorded epoch keeps a memory pool of its own beside that of the epochs before it, and
-# allocators round up.
-_PEAKS_PER_PASS: Final = 2.0
-_SHARE_OF_FREE_MEMORY: Final = 0.9
 _log = logging.getLogger(__name__)
 
 
@@ -182,7 +183,7 @@ def fit(
     one_graph = isinstance(data, Data) and data.get("graph") is None
     together = one_graph and inductive is None and batch_size is None
     passes = passes_of(grid, usual, splits_together=together)
-    _expect_arguments(make_model, passes)
+    expect_arguments(make_model, passes)
     decay = max(lane.weight_decay for one in passes for lane, _ in one.settings)
     expect_elementwise(optimizer, lr, decay)
     training = _Training(
@@ -202,7 +203,6 @@ def fit(
     )
     loop = EpochLoop(
         epochs,
-        0,
         len(seeds) * sum(len(one.settings) for one in passes),
         progress=progress,
         checkpoint=checkpoint,
@@ -236,100 +236,6 @@ def _one_call_at_a_time() -> Iterator[None]:
             _IN_CALL.reset(before)
 
 
-_GRID_FORMS: Final = (
-    'grid to be lists of values by name, such as {"lr": [0.01, 0.05]}, or a list of settings, '
-    'such as [{"lr": 0.01}, {"lr": 0.05}]'
-)
-# Lists of values by name, or a list of settings.
-Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class GridPass:
-    """Settings of a grid whose networks have the same shapes and the same parts.
-
-    Attributes:
-        arguments: Arguments of the function that makes the model.
-        settings: What each lane is trained with, and what of it the grid says.
-    """
-
-    arguments: dict[str, Any]
-    settings: list[tuple[LaneSettings, dict[str, Any]]]
-
-    @property
-    def splits(self) -> list[int | None]:
-        """Splits that it has, each once."""
-        return list(dict.fromkeys(lane.split for lane, _ in self.settings))
-
-
-def passes_of(grid: Grid | None, usual: LaneSettings, *, splits_together: bool) -> list[GridPass]:
-    """Cut a grid into passes."""
-    if grid is None:
-        return [GridPass({}, [(usual, {})])]
-    if isinstance(grid, Mapping):
-        wrong = [
-            n
-            for n, v in grid.items()
-            if isinstance(v, str) or not isinstance(v, Sequence) or not v
-        ]
-        if wrong:
-            raise InputError(
-                f"Expected a list of values for {wrong[0]}, at least one; found "
-                f"{shown(grid[wrong[0]])}."
-            )
-        chosen = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    elif isinstance(grid, str) or not isinstance(grid, Sequence):
-        raise InputError(f"Expected {_GRID_FORMS}; found {shown(grid)}.")
-    else:
-        odd = [one for one in grid if not isinstance(one, Mapping)]
-        if odd:
-            raise InputError(f"Expected {_GRID_FORMS}; found {shown(odd[0])} in the list.")
-        chosen = [dict(settings) for settings in grid]
-    if not grid or any(chosen.count(settings) > 1 for settings in chosen):
-        raise InputError(f"Expected different settings in the grid, at least one; found {grid}.")
-    passes: list[GridPass] = []
-    for settings in chosen:
-        lane = replace(usual, **{n: v for n, v in settings.items() if n in LANE_SETTINGS})
-        _check_lane(lane)
-        arguments = {n: v for n, v in settings.items() if n not in LANE_SETTINGS}
-        found = [
-            one
-            for one in passes
-            if one.arguments == arguments and (splits_together or one.splits == [lane.split])
-        ]
-        if not found:
-            passes.append(GridPass(arguments, []))
-        (found or passes)[-1].settings.append((lane, settings))
-    return passes
-
-
-def _expect_arguments(make_model: Callable[..., torch.nn.Module], passes: list[GridPass]) -> None:
-    """Refuse names that are neither settings nor arguments of the function that makes models."""
-    asked = [name for one in passes for name in one.arguments]
-    try:
-        known = inspect.signature(make_model).parameters.values()
-    except (TypeError, ValueError):  # no function, which is told later; or one of C
-        return
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known):
-        return
-    named = {p.name for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    unknown = [name for name in asked if name not in named]
-    if unknown:
-        raise InputError(
-            f"Expected names of settings in the grid ({', '.join(LANE_SETTINGS)}), or arguments "
-            f"of the function that makes the model ({', '.join(sorted(named)) or 'it has none'}); "
-            f"found {shown(unknown[0])}."
-        )
-
-
-def _check_lane(lane: LaneSettings) -> None:
-    checked_rate(lane.lr, "lr")
-    checked_rate(lane.weight_decay, "weight_decay")
-    for name, value in (("dropout", lane.dropout), ("label_smoothing", lane.label_smoothing)):
-        if value is not None and checked_rate(value, name) >= 1:
-            raise InputError(f"Expected {name} from 0 to below 1 in the grid; found {value}.")
-
-
 @dataclass(frozen=True)
 class _Training:
     """Arguments of :func:`fit` that all passes share."""
@@ -359,64 +265,107 @@ class _Training:
 
 
 @dataclass(frozen=True)
-class _Prepared:
-    """Model, inputs and tasks that all lanes of a pass share.
+class _Pass:
+    """A pass made ready: what all of its lanes share.
 
     Attributes:
+        training: Arguments of :func:`fit`.
+        grid_pass: Settings of the lanes.
         model: One model, to look at.
-        make: Makes a function that builds models, for a split and the exponent of gates.
+        maker: Makes a function that builds models, for a split and the exponent of gates.
         prepare: Makes the arguments of ``forward``.
         tasks: The task on each split.
         judged: Forms of loss and metric on each of them.
+        running: The way in which models are run.
     """
 
+    training: _Training
+    grid_pass: GridPass
     model: torch.nn.Module
-    make: Callable[[int | None, float | None], Callable[[], torch.nn.Module]]
+    maker: Callable[[int | None, float | None], Callable[[], torch.nn.Module]]
     prepare: Prepare
     tasks: dict[int | None, Task]
     judged: list[Any]
+    running: Running
 
     @property
-    def task(self) -> Task:
-        """The task on the first split, whose inputs all have."""
-        return next(iter(self.tasks.values()))
+    def inputs(self) -> tuple[Any, ...]:
+        """Arguments of a model, the same on every split."""
+        return next(iter(self.tasks.values())).val.inputs
 
     @property
-    def small(self) -> bool:
+    def on_one_thread(self) -> bool:
         """True if operations are too short for threads to share them."""
-        task = self.task
-        sizes = [part.size for part in (*task.train, task.val, task.test)]
-        return task.val.labels.device.type == "cpu" and max(sizes) <= _ONE_THREAD
+        return _is_small(next(iter(self.tasks.values()))) and self.running.way != "looped"
+
+    def trainer(self, block: Sequence[Lane]) -> Trainer:
+        """Return a trainer of new networks."""
+        training, lanes = self.training, [lane.trained for lane in block]
+        rates = [lane.dropout for lane in lanes if lane.dropout is not None]
+        makers = [self.maker(lane.split, lane.exponent) for lane in lanes]
+        seeds = [lane.seed for lane in block]
+        return Trainer(
+            ModelStack(makers, seeds, self.inputs, training.device, self.running, rates or None),
+            Task.joined([self.tasks[lane.split] for lane in lanes]),
+            training.rule,
+            epochs=training.epochs,
+            optimizer=training.optimizer,
+            lanes=lanes,
+            schedule=training.schedule,
+            test_curve=training.test_curve,
+        )
+
+    def blocks(self, lanes: Sequence[Lane]) -> list[list[Lane]]:
+        """Group lanes into blocks that are trained together."""
+        device, at_once = self.training.device, self.training.seeds_at_once
+        if device.type == "cuda" and at_once is None:
+            at_once = seeds_that_fit(self.trainer, lanes, device)
+        sizes = {split: task.sizes for split, task in self.tasks.items()}
+        width = CPU_LANES if self.running.way == "stacked" else 1
+        return lane_blocks(lanes, device, at_once, width, sizes)
+
+    def at_once(self, blocks: int) -> int:
+        """Return how many of so many blocks are trained side by side: several only if nothing
+        that they run has a state of its own, or belongs to the thread that called."""
+        training = self.training
+        models = () if self.running.way == "traced" else self.model.modules()
+        known = all(
+            type(part).__module__.startswith(("drgcn.", "torch.nn."))
+            for part in (training.rule, *models)
+        )
+        named = all(isinstance(one, str | None) for one in (training.loss, training.metric))
+        apart = known and named and not torch.is_autocast_enabled("cpu")
+        return min(torch.get_num_threads(), blocks) if apart and self.on_one_thread else 1
+
+    def fingerprint(self, data: TaskData, usual: LaneSettings) -> str:
+        """Hash all that its numbers depend on, so that only its own checkpoints are resumed."""
+        by_name = self.training.loss is None and self.training.metric is None
+        judged = () if by_name else tuple(self.judged)
+        settings = (*self.training.settings(usual), *self.grid_pass.splits, *judged)
+        first, _ = self.grid_pass.settings[0]
+        make = self.maker(first.split, first.exponent)
+        return fingerprint_of(settings, graphs_in(data), make, self.inputs)
 
 
-def _prepared(
+def _made_ready(
     make_model: Callable[[], torch.nn.Module],
     data: TaskData,
     grid_pass: GridPass,
     training: _Training,
-) -> _Prepared:
+) -> _Pass:
     """Make inputs and tasks of a pass, and refuse what cannot be trained before any work."""
     device, prepare = training.device, training.prepare
     if is_links(data):
         make_model, prepare = link_maker(make_model, prepare), None
-    choices = (training.loss, training.metric)
-    first_view: list[Data] = []  # which the views of other splits share features and edges with
-
-    def view(split: int | None) -> Data:
-        seen = seen_in_training(data, split, training.inductive, choices, device, *first_view)
-        if len(grid_pass.splits) > 1:
-            first_view[:] = [seen]
-        return seen
-
-    observed = gate_observer(make_model, view)
+    maker = _observing(make_model, data, grid_pass, training)
     first, _ = grid_pass.settings[0]
-    model = new_model(observed(first.split, first.exponent))
+    model = new_model(maker(first.split, first.exponent))
     prepare = prepare or default_prepare(model)
     task = Task.from_data(
         data,
         prepare,
         device,
-        split=grid_pass.splits[0],
+        split=first.split,
         graphs_per_step=training.graphs_per_step,
         prepare_training=training_prepare(model, training.batch_size),
         inductive=training.inductive,
@@ -438,22 +387,50 @@ def _prepared(
         judged.append(one.objective.expect_defined(outputs, **labels))
     _expect_no_caches(model, task)
     _expect_settings_matter(model, task, training, [lane for lane, _ in grid_pass.settings])
-    return _Prepared(model, observed, prepare, tasks, judged)
+    running = _way_of(model, maker(first.split, first.exponent), task, training)
+    return _Pass(training, grid_pass, model, maker, prepare, tasks, judged, running)
 
 
-def _way_of(prepared: _Prepared, first: LaneSettings, training: _Training) -> Running:
+def _observing(
+    make_model: Callable[[], torch.nn.Module],
+    data: TaskData,
+    grid_pass: GridPass,
+    training: _Training,
+) -> Callable[[int | None, float | None], Callable[[], torch.nn.Module]]:
+    """Return :func:`gate_observer` of the data; splits share what is checked and moved once."""
+    choices = (training.loss, training.metric)
+    first_view: list[Data] = []
+
+    def view(split: int | None) -> Data:
+        device = training.device
+        seen = seen_in_training(data, split, training.inductive, choices, device, *first_view)
+        if len(grid_pass.splits) > 1:
+            first_view[:] = [seen]
+        return seen
+
+    return gate_observer(make_model, view)
+
+
+def _is_small(task: Task) -> bool:
+    sizes = [part.size for part in (*task.train, task.val, task.test)]
+    return task.val.labels.device.type == "cpu" and max(sizes) <= _ONE_THREAD
+
+
+def _way_of(
+    model: torch.nn.Module,
+    make_model: Callable[[], torch.nn.Module],
+    task: Task,
+    training: _Training,
+) -> Running:
     """Return the way in which models are run, with a warning if it is not the fastest."""
     # Models of the library are made to be stacked, and their tests show that they can be.
-    if prepared.task.batches is not None or type(prepared.model).__module__.startswith(
-        "drgcn.nn."
-    ):
+    if task.batches is not None or type(model).__module__.startswith("drgcn.nn."):
         return Running()
-    make, inputs = prepared.make(first.split, first.exponent), prepared.task.val.inputs
-    with one_thread_each() if prepared.small else contextlib.nullcontext():
+    with one_thread_each() if _is_small(task) else contextlib.nullcontext():
         tracing = training.epochs >= _WORTH_TRACING
-        running = choose_way(make, inputs, training.device, tracing=tracing)
+        running = choose_way(make_model, task.val.inputs, training.device, tracing=tracing)
     if running.reason:
-        name = type(prepared.model).__name__
+        name = type(model).__name__
         _log.warning("%s is not trained in the fastest way: %s", name, running.reason)
     return running
 
@@ -470,89 +447,41 @@ def _run_pass(
     waiting: int,
 ) -> FitResult:
     """Train all seeds with all settings of a pass; ``waiting`` others are to come."""
-    device, (first, chosen) = training.device, grid_pass.settings[0]
-    prepared = _prepared(make_model, data, grid_pass, training)
-    tasks, inputs = prepared.tasks, prepared.task.val.inputs
-    running = _way_of(prepared, first, training)
+    ready = _made_ready(make_model, data, grid_pass, training)
     lanes = [Lane(seed, *settings) for settings in grid_pass.settings for seed in seeds]
-
-    def make_trainer(block: Sequence[Lane]) -> Trainer:
-        seeds = [lane.seed for lane in block]
-        rates = [lane.trained.dropout for lane in block if lane.trained.dropout is not None]
-        makers = [prepared.make(lane.trained.split, lane.trained.exponent) for lane in block]
-        return Trainer(
-            ModelStack(makers, seeds, inputs, device, running, rates or None),
-            Task.joined([tasks[lane.trained.split] for lane in block]),
-            training.rule,
-            epochs=training.epochs,
-            optimizer=training.optimizer,
-            lanes=[lane.trained for lane in block],
-            schedule=training.schedule,
-            test_curve=training.test_curve,
-        )
-
-    at_once = training.seeds_at_once
-    if device.type == "cuda" and at_once is None:
-        at_once = seeds_that_fit(make_trainer, lanes, device)
-    parts = {split: one.sizes for split, one in tasks.items()}
-    width = CPU_LANES if running.way == "stacked" else 1
-    blocks = lane_blocks(lanes, device, at_once, width, parts)
-    if loop.checkpoint is not None:
-        usual = training.loss is None and training.metric is None
-        judged = () if usual else tuple(prepared.judged)
-        settings = (*training.settings(loop.usual), *grid_pass.splits, *judged)
-        if chosen:
-            loop.label = repr(grid_pass.arguments)
-        make = prepared.make(first.split, first.exponent)
-        loop.fingerprint = fingerprint_of(settings, graphs_in(data), make, inputs)
-    loop.asked = {(lane.seed, lane.trained) for lane in lanes}
-    loop.blocks = loop.finished + len(blocks) + waiting
-    asked = {lane.key for lane in lanes}
-    building = threading.Lock()  # draws from the generators of the process
-
-    def train(block: list[Lane]) -> FitResult:
-        with building:
-            trainer = make_trainer(block)
-        seconds = loop.run(trainer)
-        return _test(trainer, seconds, block, asked)
-
-    if prepared.small and running.way != "looped":
-        threads = torch.get_num_threads() if _keep_apart(prepared.model, training, running) else 1
-        loop.at_once = min(threads, len(blocks))
-        if loop.at_once > 1:
-            make_trainer(blocks[0]).record_passes()
-        results = side_by_side(train, blocks, loop.at_once, loop.stop)
-    else:
-        loop.at_once = 1
-        results = [train(block) for block in blocks]
-    found = FitResult.concatenate(results)
+    blocks = ready.blocks(lanes)
+    loop.begin_pass(
+        lanes,
+        len(blocks) + waiting,
+        at_once=ready.at_once(len(blocks)),
+        label=repr(grid_pass.arguments) if lanes[0].chosen else "",
+        fingerprint="" if loop.checkpoint is None else ready.fingerprint(data, loop.usual),
+    )
+    found = FitResult.concatenate(_train_blocks(ready, blocks, {lane.key for lane in lanes}, loop))
     # A block's seconds are those of one of so many at once, which the last ones were not.
     rounds = math.ceil(len(blocks) / loop.at_once)
     found = replace(found, seconds=found.seconds * rounds * loop.at_once / len(blocks))
     at = {lane.key: place for place, lane in enumerate(lane for block in blocks for lane in block)}
-    return replace(found.take([at[lane.key] for lane in lanes]), prepare=prepared.prepare)
+    return replace(found.take([at[lane.key] for lane in lanes]), prepare=ready.prepare)
 
 
-def _keep_apart(model: torch.nn.Module, training: _Training, running: Running) -> bool:
-    """Return whether blocks can be trained at the same time: nothing that they run has a state of
-    its own, or belongs to the thread that called."""
-    parts = [training.rule, *(() if running.way == "traced" else model.modules())]
-    known = all(type(part).__module__.startswith(("drgcn.", "torch.nn.")) for part in parts)
-    functions = [f for f in (training.loss, training.metric) if not isinstance(f, str | None)]
-    return known and not functions and not torch.is_autocast_enabled("cpu")
+def _train_blocks(
+    ready: _Pass, blocks: list[list[Lane]], asked: set[tuple[int, str]], loop: EpochLoop
+) -> list[FitResult]:
+    """Train the blocks of a pass, one after the other or side by side."""
+    building = threading.Lock()  # draws from the generators of the process
 
+    def train(block: list[Lane]) -> FitResult:
+        with building:
+            trainer = ready.trainer(block)
+        seconds = loop.run(trainer)
+        return _test(trainer, seconds, block, asked)
 
-class Lane(NamedTuple):
-    """One network of a pass: its seed, what it is trained with, and what of that a grid says."""
-
-    seed: int
-    trained: LaneSettings
-    chosen: dict[str, Any]
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """Seed and setting, which no other network of the call shares."""
-        return self.seed, repr(self.chosen)
+    if not ready.on_one_thread:
+        return [train(block) for block in blocks]
+    if loop.at_once > 1:
+        ready.trainer(blocks[0]).record_passes()
+    return side_by_side(train, blocks, loop.at_once, loop.stop)
 
 
 def _expect_settings_matter(
@@ -593,97 +522,6 @@ def _expect_no_caches(model: torch.nn.Module, task: Task) -> None:
                 f"Expected convolutions without cached=True, as training and evaluation see "
                 f"different graphs here; found it in {name} ({type(module).__name__})."
             )
-
-
-def seeds_that_fit(
-    make_trainer: Callable[[Sequence[Any]], Trainer],
-    seeds: Sequence[Any],
-    device: torch.device,
-) -> int:
-    """Number of seeds that can be trained at once in the free memory of a CUDA device.
-
-    One epoch of one seed and one epoch of two are run and thrown away; their difference is the
-    memory that each further seed needs.
-    """
-    if len(seeds) < 3:
-        return len(seeds)
-    torch.cuda.empty_cache()
-    one, two = (_peak(make_trainer, seeds[:count], device) for count in (1, 2))
-    free, _ = torch.cuda.mem_get_info(device)
-    each = max(two - one, 1)
-    shared = max(one - each, 0)
-    room = int((_SHARE_OF_FREE_MEMORY * free / _PEAKS_PER_PASS - shared) // each)
-    if room < 1:
-        raise InputError(
-            f"Expected room for one seed, about {one * _PEAKS_PER_PASS / 2**30:.1f} GiB; found "
-            f"{free / 2**30:.1f} GiB free on {device}. Free memory, or use a smaller model."
-        )
-    return min(room, len(seeds))
-
-
-def _peak(
-    make_trainer: Callable[[Sequence[Any]], Trainer],
-    seeds: Sequence[Any],
-    device: torch.device,
-) -> int:
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    trainer = make_trainer(seeds)
-    trainer.run_epoch()
-    torch.cuda.synchronize(device)
-    peak = torch.cuda.max_memory_allocated(device) - before
-    del trainer
-    torch.cuda.empty_cache()
-    return peak
-
-
-def seed_blocks(
-    seeds: tuple[int, ...],
-    device: torch.device,
-    at_once: int | None = None,
-    lanes: int = CPU_LANES,
-) -> list[tuple[int, ...]]:
-    """Group the seeds into blocks that are trained together.
-
-    On CPU a seed always trains in the same lane of the same block, whether its neighbours were
-    asked for or not: of four for models that are made to be stacked, else of one. Vectorised
-    kernels round the last elements of an array differently from the others, so only this makes a
-    seed's numbers the same to the bit. More lanes would be faster for many seeds, fewer for one:
-    docs/decisions.md has the figures. Elsewhere all seeds form one block, or several of nearly
-    equal size.
-    """
-    if device.type == "cpu":
-        starts = sorted({seed - seed % lanes for seed in seeds})
-        return [tuple(range(start, start + lanes)) for start in starts]
-    passes = -(-len(seeds) // min(at_once or len(seeds), len(seeds)))
-    ends = [len(seeds) * number // passes for number in range(passes + 1)]
-    return [seeds[start:end] for start, end in pairwise(ends)]
-
-
-def lane_blocks(
-    lanes: Sequence[Lane],
-    device: torch.device,
-    at_once: int | None,
-    width: int,
-    sizes: Mapping[int | None, tuple[int, ...]],
-) -> list[list[Lane]]:
-    """Group lanes into blocks like their seeds; on CPU all of a block have the same settings, and
-    elsewhere splits with as many nodes in each part."""
-    alike: dict[Any, list[Lane]] = {}
-    for lane in lanes:
-        own = repr(lane.chosen) if device.type == "cpu" else sizes[lane.trained.split]
-        alike.setdefault(own, []).append(lane)
-    if device.type != "cpu":
-        return [
-            [group[place] for place in block]
-            for group in alike.values()
-            for block in seed_blocks(tuple(range(len(group))), device, at_once)
-        ]
-    return [
-        [group[0]._replace(seed=seed) for seed in block]
-        for group in alike.values()
-        for block in seed_blocks(tuple(lane.seed for lane in group), device, None, width)
-    ]
 
 
 @torch.no_grad()

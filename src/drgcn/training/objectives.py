@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drgcn.errors import InputError
-from drgcn.training.inputs import Kind, name_of
+from drgcn.training.inputs import Kind, name_of, reason_of
 
 # A number ``[seeds]`` from scores ``[seeds, nodes, outputs]`` and labels, which all seeds share
 # or which have a first axis of their own.
@@ -295,11 +295,10 @@ class _OfEachSeed:
         except InputError:
             raise
         except Exception as error:  # a function of anyone's may raise anything
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(
                 f"Expected a function of scores {list(scores.shape[1:])} and labels "
                 f"{list(labels.shape)} of {labels.dtype}; {name_of(self.function)} raised "
-                f"{type(error).__name__}: {reason}"
+                f"{reason_of(error)}"
             ) from error
         try:
             torch.vmap(self._one, in_dims=(0, 0 if own else None))(scores, labels)

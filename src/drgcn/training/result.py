@@ -33,17 +33,9 @@ from drgcn.training.calling import (
     link_maker,
     new_model,
 )
+from drgcn.training.grid import LANE_SETTINGS
 from drgcn.training.inputs import Kind, check_features, checked_seeds, reason_of
 
-# Settings of a grid that are not arguments of the function that makes the model.
-LANE_SETTINGS: Final = (
-    "lr",
-    "weight_decay",
-    "dropout",
-    "label_smoothing",
-    "split",
-    "exponent",
-)
 # Fields of a result that have one entry a seed, curves aside.
 _PER_SEED: Final = (
     "best_epoch",
@@ -321,21 +313,7 @@ def load_fit(
         prepare: The function given to :func:`drgcn.fit`, if there was one.
     """
     folder = Path(folder)
-    try:
-        facts = json.loads(plain_file(folder / _FACTS).read_text(encoding="utf-8"))
-        content = plain_file(folder / _TENSORS).read_bytes()
-        # Results of earlier versions have no digest.
-        sealed = isinstance(facts, dict) and "sha256" in facts
-        if sealed and facts.pop("sha256") != _digest(facts, content):
-            raise ValueError("that it was changed since")
-        tensors = load(content)
-    except (OSError, ValueError, RecursionError, SafetensorError) as error:
-        raise InputError(
-            f"Expected {folder} to be a folder that FitResult.save wrote; found {error}"
-        ) from None
-    if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
-        raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
-    _expect_sound(facts, tensors, folder)
+    facts, tensors = _saved(folder)
     if facts.get("kind") == "links":
         make_model, prepare = link_maker(make_model, prepare), None
     models = []
@@ -367,6 +345,26 @@ def load_fit(
     return FitResult(
         **numbers, curves=curves, models=models, prepare=prepare or default_prepare(models[0])
     )
+
+
+def _saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read facts and tensors of a result; others than :meth:`FitResult.save` wrote are refused."""
+    try:
+        facts = json.loads(plain_file(folder / _FACTS).read_text(encoding="utf-8"))
+        content = plain_file(folder / _TENSORS).read_bytes()
+        # Results of earlier versions have no digest.
+        sealed = isinstance(facts, dict) and "sha256" in facts
+        if sealed and facts.pop("sha256") != _digest(facts, content):
+            raise ValueError("that it was changed since")
+        tensors = load(content)
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+        raise InputError(
+            f"Expected {folder} to be a folder that FitResult.save wrote; found {error}"
+        ) from None
+    if not isinstance(facts, dict) or facts.get("layout") != _LAYOUT:
+        raise InputError(f"Expected a result of layout {_LAYOUT} in {folder}; found another.")
+    _expect_sound(facts, tensors, folder)
+    return facts, tensors
 
 
 def _expect_sound(facts: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> None:

@@ -8,7 +8,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -194,8 +194,9 @@ class ModelStack:
             with SeededRandomness(key, level):
                 return view.call(parameters, buffers, (batch, *inputs))
 
+        lanes = (self.parameters, self.buffers, keys, batches)
         levels = () if self.levels is None else (self.levels,)
-        return torch.vmap(run, randomness="different")(*self._lanes(), keys, batches, *levels)
+        return torch.vmap(run, randomness="different")(*lanes, *levels)
 
     def penalty(self, weight_decay: float | Tensor) -> Tensor | None:
         """Return the models' own regularisers ``[seeds]``, if they have one, for a coefficient or
@@ -203,9 +204,9 @@ class ModelStack:
         if not hasattr(self.template, "penalty"):
             return None
         view = _Method(self.template, "penalty")
-        if not isinstance(weight_decay, Tensor):
-            return torch.vmap(lambda p, b: view.call(p, b, (weight_decay,)))(*self._lanes())
-        return torch.vmap(lambda p, b, w: view.call(p, b, (w,)))(*self._lanes(), weight_decay)
+        each = (0, 0, 0 if isinstance(weight_decay, Tensor) else None)
+        one = torch.vmap(lambda p, b, w: view.call(p, b, (w,)), in_dims=each)
+        return one(self.parameters, self.buffers, weight_decay)
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name, stacked; the tensors themselves, not copies."""
@@ -239,9 +240,6 @@ class ModelStack:
             for name, value in (*model.named_parameters(), *model.named_buffers()):
                 value.copy_(self.state()[name][index])
         return model
-
-    def _lanes(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self.parameters, self.buffers
 
     def _forward(
         self,
@@ -335,40 +333,23 @@ class _Truth:
     ) -> _Truth:
         keys = torch.tensor([stream_key(seed, "dropout") for seed in cls.seeds], device=device)
         models = _build_all(make_model, cls.seeds, inputs, device)
-        scores, trained, gradients, kept, watch = [], [], [], [], _Watch()
-        for seed, key, model in zip(cls.seeds, keys, models, strict=True):
-            _move(dict(model.named_parameters()), seed)
-            with torch.no_grad():
-                scores.append(copy.deepcopy(model).eval()(*inputs))
-            before = {name: value.clone() for name, value in model.named_buffers()}
-            buffers = dict(model.named_buffers())
-            with _generators_from(int(key), device), watch, SeededRandomness(key):
-                trained.append(model(*inputs))
-            gradients.append(_gradients(trained[-1], dict(model.named_parameters())))
-            after = dict(model.named_buffers())
-            kept.append({n: v for n, v in before.items() if torch.equal(v, after[n])})
-            # What is set once, in the first pass, is no state: flags and caches.
-            attributes = _attributes(model)
-            with torch.no_grad(), _generators_from(int(key), device), SeededRandomness(key):
-                again = model(*inputs)
-            _expect_no_hidden_state(model, buffers, attributes)
-            if len(kept[-1]) == len(before) and not _close(again, trained[-1].detach()):
-                raise InputError(
-                    f"Expected {type(model).__name__} to give the same scores in training for "
-                    f"the same weights and random numbers; a second call gave others. State "
-                    f"belongs in buffers that are changed in place."
-                )
+        watch = _Watch()
+        both = [
+            _run_alone(model, seed, inputs, key, watch)
+            for seed, key, model in zip(cls.seeds, keys, models, strict=True)
+        ]
+        first, second = (one.unchanged for one in both)
+        same = {name for name in first.keys() & second.keys() if first[name].equal(second[name])}
         # Weights of measured gates are the same for these two, and not for all lanes of a grid.
         measured = tuple(name for name, _ in measured_gates(models[0]))
-        same = {n for n in kept[0].keys() & kept[1].keys() if torch.equal(kept[0][n], kept[1][n])}
         return cls(
             models[0],
             inputs,
             keys,
-            torch.stack(scores),
-            torch.stack(trained).detach(),
-            {name: torch.stack([g[name] for g in gradients]) for name in gradients[0]},
-            frozenset(n for n in same if not n.startswith(measured)),
+            torch.stack([one.scores for one in both]),
+            torch.stack([one.trained for one in both]).detach(),
+            {n: torch.stack([one.gradients[n] for one in both]) for n in both[0].gradients},
+            frozenset(name for name in same if not name.startswith(measured)),
             watch.reason,
         )
 
@@ -415,6 +396,44 @@ class _Truth:
             if not torch.allclose(own, expected, rtol=1e-2, atol=rounding, equal_nan=True):
                 return f"the gradient of {name} is another than by itself"
         return ""
+
+
+class _Alone(NamedTuple):
+    """Scores in evaluation mode, scores in training with their gradients, and the buffers that
+    training does not change, of one model."""
+
+    scores: Tensor
+    trained: Tensor
+    gradients: dict[str, Tensor]
+    unchanged: dict[str, Tensor]
+
+
+def _run_alone(
+    model: torch.nn.Module, seed: int, inputs: tuple[Any, ...], key: Tensor, watch: _Watch
+) -> _Alone:
+    """Run a model by itself, and refuse one with a state that is not in its buffers."""
+    _move(dict(model.named_parameters()), seed)
+    with torch.no_grad():
+        scores = copy.deepcopy(model).eval()(*inputs)
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    buffers = dict(model.named_buffers())
+    with _generators_from(int(key), key.device), watch, SeededRandomness(key):
+        trained = model(*inputs)
+    gradients = _gradients(trained, dict(model.named_parameters()))
+    after = dict(model.named_buffers())
+    unchanged = {n: v for n, v in before.items() if torch.equal(v, after[n])}
+    # What is set once, in the first pass, is no state: flags and caches.
+    attributes = _attributes(model)
+    with torch.no_grad(), _generators_from(int(key), key.device), SeededRandomness(key):
+        again = model(*inputs)
+    _expect_no_hidden_state(model, buffers, attributes)
+    if len(unchanged) == len(before) and not _close(again, trained.detach()):
+        raise InputError(
+            f"Expected {type(model).__name__} to give the same scores in training for "
+            f"the same weights and random numbers; a second call gave others. State "
+            f"belongs in buffers that are changed in place."
+        )
+    return _Alone(scores, trained, gradients, unchanged)
 
 
 class _Watch(TorchFunctionMode):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -168,50 +168,59 @@ class StepwiseDecay:
 Schedule = StepwiseDecay | Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
 
 
+_SCHEDULES: Final = (
+    "Give StepwiseDecay(40), or a function of an optimiser, such as partial(CosineAnnealingLR, "
+    "T_max=200)."
+)
+
+
 def learning_rates(schedule: Schedule, lr: float, epochs: int) -> Tensor:
     """Return the learning rate of every epoch ``[epochs]``."""
     if isinstance(schedule, StepwiseDecay):
         return lr * schedule.factor(torch.arange(1, epochs + 1))
-    hint = (
-        "Give StepwiseDecay(40), or a function of an optimiser, such as "
-        "partial(CosineAnnealingLR, T_max=200)."
-    )
     ours = isinstance(schedule, type) and issubclass(schedule, StepwiseDecay)
     made = isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
     if ours or made or not callable(schedule):
         raise InputError(
-            f"Expected a schedule that is made for every network; found {shown(schedule)}. {hint}"
+            f"Expected a schedule that is made for every network; found {shown(schedule)}. "
+            f"{_SCHEDULES}"
         )
-    stand_in = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.5)
-    (group,) = stand_in.param_groups
-    rates: list[float] = []
     try:
-        scheduler = schedule(stand_in)
-        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise InputError(
-                "Expected a schedule of the epoch alone; ReduceLROnPlateau looks at results, "
-                "which differ between the networks of a pass."
-            )
-        while len(rates) < epochs:
-            if rates:
-                stand_in.step()
-                scheduler.step()
-            rates.append(float(group["lr"]))
+        rates = _rates_of(schedule, lr, epochs)
     except InputError:
         raise
     except Exception as error:  # a schedule of anyone's may raise anything
         raise InputError(
             f"Expected a schedule of {epochs:,} epochs; {name_of(schedule)} raised "
-            f"{reason_of(error)}. {hint}"
+            f"{reason_of(error)}. {_SCHEDULES}"
         ) from None
+    wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
+    if wrong is not None:
+        raise InputError(
+            f"Expected learning rates of zero or more; {name_of(schedule)} makes {wrong}. "
+            f"{_SCHEDULES}"
+        )
+    return torch.tensor(rates)
+
+
+def _rates_of(make_scheduler: Callable[..., Any], lr: float, epochs: int) -> list[float]:
+    """Step one of torch's schedulers, on an optimiser of nothing."""
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.5)
+    (group,) = stand_in.param_groups
+    scheduler = make_scheduler(stand_in)
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise InputError(
+            "Expected a schedule of the epoch alone; ReduceLROnPlateau looks at results, "
+            "which differ between the networks of a pass."
+        )
+    rates = [float(group["lr"])]
+    while len(rates) < epochs:
+        stand_in.step()
+        scheduler.step()
+        rates.append(float(group["lr"]))
     if group["momentum"] != 0.5:
         raise InputError(
             f"Expected a schedule of the learning rate alone; {type(scheduler).__name__} changes "
             f"the momentum too. Turn that off, as in cycle_momentum=False."
         )
-    wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
-    if wrong is not None:
-        raise InputError(
-            f"Expected learning rates of zero or more; {name_of(schedule)} makes {wrong}. {hint}"
-        )
-    return torch.tensor(rates)
+    return rates

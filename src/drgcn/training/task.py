@@ -20,6 +20,7 @@ from drgcn.training.inputs import (
     PARTS,
     check_features,
     check_labels,
+    checked_count,
     checked_data,
     labels_as,
     labels_of,
@@ -134,41 +135,20 @@ class Task:
                 )
             return cls._from_parts(data, prepare, device, graphs_per_step, loss, metric)
         data, objective = labelled_data(data, split, loss, metric, device)
-        nodes = {part: data[f"{part}_mask"].nonzero().flatten() for part in PARTS}
-        prepare_training = prepare_training or prepare
         if data.get("graph") is not None:
             if inductive is not None or batch_size is not None:
                 raise InputError(
                     "Expected neither inductive nor batch_size with data of several graphs, of "
                     "which each part sees its own; leave them out."
                 )
-            return cls._from_graphs(data, nodes, objective, prepare, device, graphs_per_step)
+            return cls._from_graphs(data, objective, prepare, device, graphs_per_step)
         if graphs_per_step is not None:
             raise InputError(
                 "Expected data.graph, the graph of each node, to train on some graphs at a "
                 "time; found none. Leave out graphs_per_step, or use drgcn.data.unite."
             )
-        if inductive is not None and inductive not in get_args(Inductive):
-            raise InputError(f"Expected inductive 'train' or 'apart'; found {inductive!r}.")
-        whole_number = isinstance(batch_size, int) and not isinstance(batch_size, bool)
-        if batch_size is not None and not (whole_number and batch_size >= 1):
-            raise InputError(
-                f"Expected batch_size to be a whole number from 1 on; found {batch_size!r}."
-            )
-        batches = None if batch_size is None else MiniBatches(len(nodes["train"]), batch_size)
-        if inductive is None:
-            seen = dict.fromkeys(nodes, data)
-        else:
-            seen = {part: visible(data, part, inductive) for part in nodes}
-        whole: dict[str, Part] = {}
-        inputs: dict[tuple[int, Prepare], tuple[Any, ...]] = {}
-        for part in nodes:
-            make = prepare_training if part == "train" else prepare
-            key = (id(seen[part]), make)
-            if key not in inputs:
-                inputs[key] = _prepared(make, seen[part], device)
-            whole[part] = _part_of(seen[part], part, inputs[key], device)
-        return cls((whole["train"],), whole["val"], whole["test"], objective, batches)
+        prepared = (prepare_training or prepare, prepare, prepare)
+        return cls._from_graph(data, objective, prepared, device, inductive, batch_size)
 
     def on_split(
         self, data: Data, split: int | None, loss: LossChoice, metric: MetricChoice
@@ -252,10 +232,35 @@ class Task:
         )
 
     @classmethod
+    def _from_graph(
+        cls,
+        data: Data,
+        objective: Objective,
+        prepare: tuple[Prepare, Prepare, Prepare],
+        device: torch.device,
+        inductive: Inductive | None,
+        batch_size: int | None,
+    ) -> Task:
+        if inductive is not None and inductive not in get_args(Inductive):
+            raise InputError(f"Expected inductive 'train' or 'apart'; found {inductive!r}.")
+        batches = None
+        if batch_size is not None:
+            batch_size = checked_count(batch_size, "batch_size")
+            batches = MiniBatches(int(data.train_mask.sum()), batch_size)
+        inputs: dict[tuple[int, Prepare], tuple[Any, ...]] = {}
+        graphs = [data if inductive is None else visible(data, name, inductive) for name in PARTS]
+        parts = []
+        for name, graph, make in zip(PARTS, graphs, prepare, strict=True):
+            key = (id(graph), make)
+            if key not in inputs:
+                inputs[key] = _prepared(make, graph, device)
+            parts.append(_part_of(graph, name, inputs[key], device))
+        return cls((parts[0],), parts[1], parts[2], objective, batches)
+
+    @classmethod
     def _from_graphs(
         cls,
         data: Data,
-        nodes: dict[str, Tensor],
         objective: Objective,
         prepare: Prepare,
         device: torch.device,
@@ -270,7 +275,7 @@ class Task:
             inputs = _prepared(prepare, batch, device)
             return Part(inputs, index.to(device), batch.y[index].to(device), len(kept))
 
-        graphs = {name: data.graph[index].unique() for name, index in nodes.items()}
+        graphs = {name: data.graph[data[f"{name}_mask"]].unique() for name in PARTS}
         steps = graphs["train"].split(graphs_per_step or len(graphs["train"]))
         return cls(
             tuple(part("train", step) for step in steps),

@@ -6,7 +6,7 @@ import inspect
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -19,6 +19,7 @@ from torch import Tensor
 from drgcn.kernels import Recorded
 from drgcn.streams import step_key, stream_key
 from drgcn.training.checkpoint import load_checkpoint, save_checkpoint
+from drgcn.training.grid import Lane, LaneSettings
 from drgcn.training.inputs import MakeOptimizer
 from drgcn.training.stack import ModelStack
 from drgcn.training.stopping import Schedule, StoppingRule, learning_rates
@@ -33,28 +34,6 @@ _STRIDE: Final = 20
 # Least time that a pass may still take for its stopped lanes to leave it, since the others are
 # recorded anew then.
 _SECONDS_TO_SAVE: Final = 5.0
-
-
-@dataclass(frozen=True)
-class LaneSettings:
-    """Settings that the networks of a pass may have each for itself.
-
-    Attributes:
-        lr: Learning rate.
-        weight_decay: L2 coefficient of the regularised parameters, or the coefficient of the
-            model's own penalty.
-        dropout: Rate in place of all rates of dropout of the model but zero; ``None`` for its own.
-        label_smoothing: Share of a label that goes to all classes alike.
-        split: Column of masks of several splits.
-        exponent: Exponent of gates that are measured on training data; ``None`` for their own.
-    """
-
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    dropout: float | None = None
-    label_smoothing: float = 0.0
-    split: int | None = None
-    exponent: float | None = None
 
 
 class Trainer:
@@ -96,29 +75,13 @@ class Trainer:
         self.own_penalty = hasattr(stack.template, "penalty")
         self.weight_decay = _one_or_all([lane.weight_decay for lane in lanes], device)
         self.smoothing = _one_or_all([lane.label_smoothing for lane in lanes], device)
+        self.rates: list[Tensor | None] = []  # of every group of the optimiser
+        # Tensors that are stepped by name: the parameter and the lanes they are views of.
+        self.stepped: dict[str, tuple[str, slice, Tensor]] = {}
+        groups = self._parameter_groups(regularized, epochs, device)
         # On CUDA: state on the device, so that a step can be recorded, and few kernels.
         known = inspect.signature(optimizer).parameters if device.type == "cuda" else {}
         options: dict[str, Any] = {name: True for name in ("capturable", "fused") if name in known}
-        groups: list[dict[str, Any]] = []
-        self.rates: list[Tensor | None] = []  # of every group
-        # Tensors that are stepped by name: the parameter and the lanes they are views of.
-        self.stepped: dict[str, tuple[str, slice, Tensor]] = {}
-        for lr, weight_decay, start, stop in _runs_of_equals(lanes):
-            # A learning rate that changes is a tensor, so that recorded epochs see it change.
-            rates = None if schedule is None else learning_rates(schedule, lr, epochs).to(device)
-            for decayed in (True, False):
-                names = [name for name in stack.parameters if (name in regularized) == decayed]
-                views = {name: _view(stack.parameters[name], start, stop) for name in names}
-                if not views:
-                    continue
-                whole = stop - start == seeds
-                labels = {n: n if whole else f"{n}[{start}:{stop}]" for n in names}
-                self.stepped |= {labels[n]: (n, slice(start, stop), v) for n, v in views.items()}
-                decay = weight_decay if decayed and not self.own_penalty else 0.0
-                rate = lr if rates is None else torch.tensor(lr, device=device)
-                group = {"params": list(views.values()), "weight_decay": decay, "lr": rate}
-                groups.append(group)
-                self.rates.append(rates)
         self.optimizer = optimizer(groups, lr=groups[0]["lr"], **options)
 
         def keys(stream: str) -> Tensor:
@@ -138,6 +101,34 @@ class Trainer:
         shape = (epochs, len(self.curve_names), seeds)
         self.curves = torch.zeros(shape, dtype=torch.float32, device=device)
         self.rule_state = rule.start(seeds, device)
+
+    def _parameter_groups(
+        self, regularized: set[str], epochs: int, device: torch.device
+    ) -> list[dict[str, Any]]:
+        """Return groups of an optimiser, and note what each of them steps at which rates: views
+        of the lanes in a row that share learning rate and L2, those under L2 and the others."""
+        groups: list[dict[str, Any]] = []
+        for lr, weight_decay, start, stop in _runs_of_equals(self.lanes):
+            # A learning rate that changes is a tensor, so that recorded epochs see it change.
+            schedule = self.schedule
+            rates = None if schedule is None else learning_rates(schedule, lr, epochs).to(device)
+            whole = stop - start == len(self.lanes)
+            for decayed in (True, False):
+                views = {
+                    name: _view(parameter, start, stop)
+                    for name, parameter in self.stack.parameters.items()
+                    if (name in regularized) == decayed
+                }
+                if not views:
+                    continue
+                for name, view in views.items():
+                    label = name if whole else f"{name}[{start}:{stop}]"
+                    self.stepped[label] = (name, slice(start, stop), view)
+                decay = weight_decay if decayed and not self.own_penalty else 0.0
+                rate = lr if rates is None else torch.tensor(lr, device=device)
+                groups.append({"params": [*views.values()], "weight_decay": decay, "lr": rate})
+                self.rates.append(rates)
+        return groups
 
     def record_passes(self) -> None:
         """Record all passes of a model that are recorded as programs before they are run."""
@@ -386,40 +377,55 @@ class EpochLoop:
 
     Args:
         epochs: Budget of each block.
-        blocks: Number of blocks.
         seeds: Number of seeds asked for.
         progress: Called a few times a second.
         checkpoint: Path to save the state at, one file per block.
         checkpoint_every: Seconds between two saves.
-        fingerprint: Fingerprint of the run; checkpoints of another are refused.
         usual: Settings of blocks whose checkpoint is named after their seeds alone.
     """
 
     def __init__(
         self,
         epochs: int,
-        blocks: int,
         seeds: int,
         progress: Callable[[Progress], None] | None = None,
         checkpoint: Path | str | None = None,
         checkpoint_every: float = 10.0,
-        fingerprint: str = "",
         usual: LaneSettings | None = None,
     ) -> None:
         self.usual = usual or LaneSettings()
-        self.label = ""  # of passes of a grid, which may share all of these settings
-        self.asked: set[tuple[int, LaneSettings]] = set()  # the others only fill a block
-        self.epochs, self.blocks, self.seeds = epochs, blocks, seeds
+        self.epochs, self.seeds = epochs, seeds
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
-        self.fingerprint = fingerprint
         self.finished = 0
         self.reported = 0.0
-        self.at_once = 1  # blocks that share the machine
+        self.begin_pass([], 0)
         self.stop = threading.Event()  # set for blocks to end where they are
         self._begun: dict[int, int] = {}  # epochs of unfinished blocks by their threads
         self._lock = threading.Lock()
+
+    def begin_pass(
+        self,
+        asked: Iterable[Lane],
+        blocks: int,
+        *,
+        at_once: int = 1,
+        label: str = "",
+        fingerprint: str = "",
+    ) -> None:
+        """Turn to the blocks of another pass.
+
+        Args:
+            asked: Lanes that were asked for; the others only fill a block.
+            blocks: Number of blocks that are still to be trained.
+            at_once: Blocks that share the machine.
+            label: Name of a pass of a grid, which may share all settings of lanes with another.
+            fingerprint: Fingerprint of the run; checkpoints of another are refused.
+        """
+        self.asked = {(lane.seed, lane.trained) for lane in asked}
+        self.blocks, self.at_once = self.finished + blocks, at_once
+        self.label, self.fingerprint = label, fingerprint
 
     def run(self, trainer: Trainer) -> float:
         """Train one block to its end; return its share of the seconds, over all attempts."""

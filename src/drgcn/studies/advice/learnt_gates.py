@@ -16,10 +16,10 @@ from torch_geometric.data import Data
 from drgcn.errors import DrgcnError
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.run import LayerState, build, layer_states, stopping_rule
-from drgcn.training.fitting import seed_blocks
+from drgcn.training.grid import LaneSettings, seed_blocks
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task, tested_inputs
-from drgcn.training.trainer import LaneSettings, Trainer
+from drgcn.training.trainer import Trainer
 
 # Close together at first, where gates move fastest: each look is a forward pass of every seed.
 _LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000)
