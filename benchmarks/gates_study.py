@@ -58,9 +58,9 @@ from drgcn.nn.sparse import SparseMatrix
 from drgcn.records import environment
 from drgcn.stability import graph_stability
 from drgcn.stability.measure import feature_variance, standardizing_k
+from drgcn.studies.build import build, stopping_rule
 from drgcn.studies.experiment import Experiment, recipe
 from drgcn.studies.records import BUILD
-from drgcn.studies.run import build, stopping_rule
 from drgcn.training import FitResult, StepwiseDecay, fit
 
 _TRIAL_EPOCHS = 20

@@ -28,8 +28,8 @@ from drgcn.data import load
 from drgcn.nn import MixHop
 from drgcn.reweighting import DimensionalReweighting
 from drgcn.stats import Summary
+from drgcn.studies.build import build, stopping_rule
 from drgcn.studies.experiment import recipe
-from drgcn.studies.run import build, stopping_rule
 from drgcn.training import StepwiseDecay, fit
 
 

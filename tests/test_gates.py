@@ -23,8 +23,9 @@ from drgcn.gates import (
     training_view,
 )
 from drgcn.nn import GAT, GCN, MLP, MixHop
+from drgcn.studies.build import build
 from drgcn.studies.experiment import MEASURED_GATES, recipe, tunable, with_settings
-from drgcn.studies.run import build, pass_of, run, run_grid
+from drgcn.studies.run import pass_of, run, run_grid
 from drgcn.training.inputs import check_features
 from drgcn.training.result import load_fit
 from drgcn.training.task import seen_in_training

@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 from drgcn.data.catalog import describe, names
 from drgcn.errors import InputError
+from drgcn.studies.build import build, stopping_rule
 from drgcn.studies.experiment import MODELS, Experiment, departures, recipe, unusual
 from drgcn.studies.records import load_records
-from drgcn.studies.run import build, stopping_rule
 from drgcn.training import BestValidation, Patience, RisingLoss
 
 BASE = Experiment("cora", "full")

@@ -30,9 +30,10 @@ from drgcn.nn import (
 from drgcn.nn.graph import NodeGroups
 from drgcn.stability import gate_saturation, stability_k
 from drgcn.studies import run as runner
+from drgcn.studies.build import build
 from drgcn.studies.experiment import MODELS, Experiment, recipe
 from drgcn.studies.records import RunRecord, load_records
-from drgcn.studies.run import build, layer_states, run, run_grid
+from drgcn.studies.run import layer_states, run, run_grid
 from drgcn.training import BestValidation, Patience, StepwiseDecay, fit
 from drgcn.training import checkpoint as checkpointing
 

@@ -19,9 +19,10 @@ from drgcn.gates import Measurement, measured_gates
 from drgcn.reporting.tables import Table
 from drgcn.stability import variance_spread
 from drgcn.stats import Summary
+from drgcn.studies.build import usual_loss
 from drgcn.studies.comparison import Comparison, Guess, k_words, summarize
 from drgcn.studies.experiment import Experiment, unusual
-from drgcn.studies.run import Outcome, run, run_grid, usual_loss
+from drgcn.studies.run import Outcome, run, run_grid
 from drgcn.training import Progress as FitProgress
 from drgcn.training.objectives import is_share
 from drgcn.training.task import tested_labels

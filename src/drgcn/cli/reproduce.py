@@ -189,8 +189,8 @@ def _run(
     """Run what is missing, print the tables, record the run; return the exit code."""
     from drgcn.records import set_aside_damaged
     from drgcn.studies.records import RunRecord
+    from drgcn.studies.reproduce.backend import run_suite, suite_record
     from drgcn.studies.reproduce.progress import ProgressView
-    from drgcn.studies.reproduce.suite import run_suite, suite_record
 
     out, data_root, device = options.out, options.data_root, options.device
     new = not out.exists()

@@ -312,7 +312,8 @@ def _try(
         The class of the models.
     """
     from drgcn.cli.comparing import try_a_step
-    from drgcn.studies.run import build, pass_of
+    from drgcn.studies.build import build
+    from drgcn.studies.run import pass_of
 
     model = build(experiments[0], data)
     for experiment in {pass_of(e).identity(""): e for e in experiments}.values():

@@ -196,7 +196,7 @@ class TuneOptions:
     def ranges(self, rows: Sequence[Experiment], data: Data) -> tuple[SettingRange, ...]:
         """Return the space, in which every row can be built and searched."""
         from drgcn.cli.comparing import try_a_step
-        from drgcn.studies.run import build
+        from drgcn.studies.build import build
         from drgcn.studies.tuning.search import corners, rungs_of, settings_inside
         from drgcn.studies.tuning.space import default_space, draw_settings, read_space
 

@@ -16,8 +16,8 @@ from drgcn.studies.advice.learnt_gates import (
     learn_gates,
     order_of,
 )
+from drgcn.studies.build import build
 from drgcn.studies.experiment import recipe
-from drgcn.studies.run import build
 from drgcn.training import fit
 
 from ...training.graphs import several

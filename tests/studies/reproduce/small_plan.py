@@ -13,11 +13,11 @@ from rich.console import Console
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.table import CellRecipe, PaperTable, PrintedNumber, TableCell
 from drgcn.studies.records import load_records
+from drgcn.studies.reproduce.backend import run_suite
 from drgcn.studies.reproduce.plan import plan
 from drgcn.studies.reproduce.processes import ProcessRunner
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import plan_status
-from drgcn.studies.reproduce.suite import run_suite
 
 
 def experiment(dataset="wine", model="gcn", reweight=None, **settings):

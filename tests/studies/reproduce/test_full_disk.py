@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drgcn.studies.reproduce.backend import attempt
+from drgcn.studies.reproduce.backend import attempt, run_suite
 from drgcn.studies.reproduce.jobs import Job, JobReport, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import plan_status
-from drgcn.studies.reproduce.suite import run_suite
 
 from .small_plan import experiment
 

@@ -15,11 +15,10 @@ import torch
 from drgcn._io import LockedError
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import backend
-from drgcn.studies.reproduce.backend import attempt, run_job
+from drgcn.studies.reproduce.backend import attempt, run_job, run_suite
 from drgcn.studies.reproduce.processes import JobQueue
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import plan_status
-from drgcn.studies.reproduce.suite import run_suite
 from drgcn.studies.run import run
 
 from ...children import CHILDREN

@@ -7,12 +7,11 @@ import pytest
 
 from drgcn._processes import available_cores
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce.backend import attempt
+from drgcn.studies.reproduce.backend import attempt, run_suite
 from drgcn.studies.reproduce.jobs import Job, clear_failure, failure_path, failures_in
 from drgcn.studies.reproduce.processes import JobQueue, ProcessRunner
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.status import plan_status
-from drgcn.studies.reproduce.suite import run_suite
 
 from ... import children  # noqa: F401 - what is forked has imported torch already
 from .small_plan import experiment, small_jobs, without_times

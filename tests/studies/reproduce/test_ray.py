@@ -13,11 +13,11 @@ from drgcn.errors import InputError
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import backend
 from drgcn.studies.reproduce import ray as ray_module
+from drgcn.studies.reproduce.backend import run_suite
 from drgcn.studies.reproduce.jobs import Job, failures_in
 from drgcn.studies.reproduce.progress import ProgressView
 from drgcn.studies.reproduce.ray import RayRunner, run_on_node, store_record
 from drgcn.studies.reproduce.status import plan_status
-from drgcn.studies.reproduce.suite import run_suite
 from drgcn.studies.run import run
 
 from .small_plan import experiment, small_jobs, without_times

@@ -4,8 +4,8 @@ import pytest
 
 from drgcn.errors import InputError
 from drgcn.nn import GAT, GCN, FastGCN, MixHop
+from drgcn.studies.build import build
 from drgcn.studies.experiment import MODELS, recipe, tunable, with_settings
-from drgcn.studies.run import build
 from drgcn.studies.tuning.search import corners, settings_inside
 from drgcn.studies.tuning.space import SettingRange, default_space, draw_settings, read_space
 

@@ -14,8 +14,9 @@ from scipy import stats
 from torch_geometric.data import Data
 
 from drgcn.errors import DrgcnError
+from drgcn.studies.build import build, stopping_rule
 from drgcn.studies.experiment import Experiment, recipe
-from drgcn.studies.run import LayerState, build, layer_states, stopping_rule
+from drgcn.studies.run import LayerState, layer_states
 from drgcn.training.grid import LaneSettings, seed_blocks
 from drgcn.training.stack import ModelStack
 from drgcn.training.task import Task, tested_inputs

@@ -13,12 +13,12 @@ import torch
 
 from drgcn.errors import InputError
 from drgcn.records import BaselineRecord
+from drgcn.studies.build import build, stopping_rule
 from drgcn.studies.experiment import Experiment, departures
 from drgcn.studies.paper.page import paper_table_of
 from drgcn.studies.paper.table import CellRecipe, CellState, PaperTable, TableCell
 from drgcn.studies.records import RunRecord
 from drgcn.studies.report.verdicts import CellRows
-from drgcn.studies.run import build, stopping_rule
 from drgcn.training import BestValidation, Patience
 
 _BUDGET: Final = ("epochs", "rule", "patience", "watch")

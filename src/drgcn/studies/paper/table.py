@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from drgcn.errors import InputError
 from drgcn.studies.experiment import Experiment
 
 _FORM = re.compile(r"(-?[\d,]*\.?\d+)\s*(?:±\s*(\d*\.?\d+))?\s*(%?)")
 Quantity = Literal["test", "gain", "k1", "k2", "seconds", "recall", "count", "rate"]
-QUANTITIES: tuple[str, ...] = get_args(Quantity)
 CellState = Literal["can be run", "run apart", "needs data", "counted", "private"]
 
 

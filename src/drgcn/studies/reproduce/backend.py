@@ -1,4 +1,5 @@
-"""Runs one job under its lock, and defines the protocol of backends that run many.
+"""Runs one job under its lock, defines the protocol of backends that run many, and runs a plan on
+one of them.
 
 A backend is anything that can be called as :class:`RunJobs` says. It decides where and how many
 jobs run at once, and calls :func:`run_job` for each. That function skips seeds on record, takes
@@ -12,31 +13,49 @@ writes no file. It must:
 * stop its workers when the iterator is closed or an exception passes through it.
 
 :func:`attempt` does the first of these for one job: a backend sends it to a worker and hands on
-what it returns. Failures, progress view and suite record are made from the reports by
-:mod:`drgcn.studies.reproduce.suite`, the same for every backend.
+what it returns. :func:`run_suite` and :func:`suite_record` make failures, progress view and suite
+record from the reports, the same for every backend.
 """
 
 from __future__ import annotations
 
+import datetime
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import torch
 from torch_geometric.data import Data
 
 from drgcn._io import LockedError, disk_is_full, lock, sweep
 from drgcn.data import load
 from drgcn.data.downloader import data_root as chosen_root
 from drgcn.errors import DrgcnWarning, was_interrupted
-from drgcn.studies.reproduce.jobs import FAILURES, SUITES, Job, JobReport
+from drgcn.records import environment
+from drgcn.studies.reproduce.jobs import (
+    FAILURES,
+    SUITES,
+    Ending,
+    Failure,
+    Job,
+    JobReport,
+    SuiteRecord,
+    clear_failure,
+    failure_path,
+)
 from drgcn.studies.run import Outcome, clear_recorded, run
 from drgcn.training import Progress
+
+if TYPE_CHECKING:
+    from drgcn.studies.reproduce.plan import Request
+    from drgcn.studies.reproduce.progress import ProgressView
+    from drgcn.studies.reproduce.status import PlanStatus
 
 Watch = Callable[[Job, float | None], None]
 """Told the share of a job that is done, from 0 when it starts; ``None`` if it was put back."""
@@ -179,3 +198,114 @@ def _clear_partial(out: Path, identity: str) -> None:
     for pattern in (f".*-{identity[:8]}-seeds-*.partial", f".checkpoints/.{identity}.*.partial"):
         for partial in out.glob(pattern):
             partial.unlink(missing_ok=True)
+
+
+def run_suite(
+    status: PlanStatus,
+    out: Path,
+    run_jobs: RunJobs,
+    *,
+    view: ProgressView,
+    data_root: Path | None = None,
+    device: str = "cpu",
+) -> tuple[list[JobReport], Ending]:
+    """Run jobs to their end, to a full disk, or to Ctrl-C.
+
+    A job that fails is recorded under ``out/failures`` and the rest goes on; one that succeeds
+    clears an earlier failure of its own.
+
+    Returns:
+        Reports of the jobs that have ended, and the ending of the whole.
+    """
+    reports: list[JobReport] = []
+    jobs = [planned.job for planned in status.todo]
+    try:
+        clear_left(out)
+        for planned in status.done:
+            clear_failure(planned.job, out)
+        # Closed at once, however this ends: a backend stops its workers then.
+        running = run_jobs(jobs, out, data_root=data_root, device=device, watch=view.moved)
+        with closing(cast("Generator[JobReport]", running)):
+            for report in running:
+                reports.append(report)
+                view.ended(report)
+                if report.disk_full:
+                    return reports, "disk full"
+                _record_failure(report, out, device)
+    except KeyboardInterrupt:
+        return reports, "interrupted"
+    except OSError as error:
+        if not disk_is_full(error):
+            raise
+        return reports, "disk full"
+    return reports, "finished"
+
+
+def where_it_ran(device: str) -> dict[str, Any]:
+    """Return versions and hardware, without what is this process's own and not its workers'."""
+    found: dict[str, Any]
+    if device.startswith("cuda") and not torch.cuda.is_available():  # it is the cluster's
+        found = environment(torch.device("cpu")) | {"device": "GPUs of a cluster"}
+    else:
+        found = environment(torch.device(device))
+    return {key: value for key, value in found.items() if key != "threads"}
+
+
+def _record_failure(report: JobReport, out: Path, device: str) -> None:
+    if report.error is None:
+        clear_failure(report.job, out)
+        return
+    Failure.of(report, where_it_ran(device)).save(failure_path(report.job, out))
+
+
+class _Runner(Protocol):
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def threads_each(self) -> int: ...
+
+
+def suite_record(
+    request: Request,
+    runner: _Runner,
+    status: PlanStatus,
+    reports: Sequence[JobReport],
+    ending: Ending,
+    *,
+    started: datetime.datetime,
+    wall: float,
+    device: str,
+) -> SuiteRecord:
+    """Return the record of a run.
+
+    Args:
+        request: The tables and jobs asked for.
+        runner: The backend.
+        status: Jobs done and to do at the start.
+        reports: Reports of the jobs that have ended.
+        ending: Ending of the whole.
+        started: Time of the start.
+        wall: Seconds from then to the end.
+        device: Where jobs trained.
+    """
+    trained = [report for report in reports if report.trained]
+    own = sum(bool(report.trained) or report.error is not None for report in reports)
+    return SuiteRecord(
+        started=started.isoformat(),
+        ending=ending,
+        tables=[table.name for table in request.tables],
+        only=request.only,
+        controls=request.controls,
+        workers=runner.workers,
+        threads=runner.threads_each,
+        wall_seconds=round(wall, 3),
+        job_seconds=round(sum(report.seconds for report in reports), 3),
+        jobs=own,
+        jobs_of_others=len(reports) - own,
+        failed=sum(report.error is not None for report in reports),
+        cells=request.cells_of(report.job.key for report in trained),
+        seeds_trained=sum(len(report.trained) for report in trained),
+        seeds_recorded=status.recorded_seeds,
+        environment=where_it_ran(device),
+    )
