@@ -52,11 +52,8 @@ class GAT(FullBatchModel):
             coefficients. (default: :obj:`0.6`)
         residual (bool, optional): Residuals around the layers in the middle: neither the first
             nor the last. (default: :obj:`False`)
-        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
-            at the Dr position. (default: :obj:`None`)
-        reweight (str, torch.nn.Module or callable, optional): A name of
-            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
-            for a width. (default: :obj:`None`)
+        norm (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
+        reweight (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
 
     Example:
         >>> model = GAT(1433, 64, 7, reweight="dr")

@@ -130,11 +130,8 @@ class MLP(FullBatchModel):
         num_layers (int, optional): Number of layers. (default: :obj:`2`)
         dropout (float, optional): Dropout on the input of every layer; on sparse features,
             of the non-zeros. (default: :obj:`0.5`)
-        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
-            at the Dr position. (default: :obj:`None`)
-        reweight (str, torch.nn.Module or callable, optional): A name of
-            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
-            for a width. (default: :obj:`None`)
+        norm (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
+        reweight (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
 
     Example:
         >>> model = MLP(1433, 16, 7, reweight="dr")

@@ -62,11 +62,8 @@ class GeniePath(FullBatchModel):
             else each from :math:`\mathbf{H}^0`. (default: :obj:`True`)
         dropout (float, optional): Dropout on the input of the embedding and of every path layer;
             on sparse features, of the non-zeros. (default: :obj:`0.5`)
-        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
-            at the Dr position. (default: :obj:`None`)
-        reweight (str, torch.nn.Module or callable, optional): A name of
-            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
-            for a width. (default: :obj:`None`)
+        norm (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
+        reweight (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
 
     Example:
         >>> model = GeniePath(1433, 16, 7, reweight="dr")

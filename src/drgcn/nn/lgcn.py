@@ -74,11 +74,8 @@ class LGCN(FullBatchModel):
         k (int, optional): How many neighbours' values an LGCL takes. (default: :obj:`8`)
         dropout (float, optional): Dropout on the input of every layer, and twice in each LGCL;
             on sparse features, of the non-zeros. (default: :obj:`0.84`)
-        norm (str, optional): :obj:`"batch"`, :obj:`"layer"`, :obj:`"graph"` or :obj:`"pair"`,
-            at the Dr position. (default: :obj:`None`)
-        reweight (str, torch.nn.Module or callable, optional): A name of
-            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
-            for a width. (default: :obj:`None`)
+        norm (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
+        reweight (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
 
     Example:
         >>> model = LGCN(1433, 32, 7, reweight="dr")

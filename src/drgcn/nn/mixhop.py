@@ -65,9 +65,7 @@ class MixHop(FullBatchModel):
             (default: :obj:`0.9`)
         binarize (bool, optional): Replace every non-zero feature by one; not for features that
             are measured rather than present or absent. (default: :obj:`True`)
-        reweight (str, torch.nn.Module or callable, optional): A name of
-            :data:`drgcn.gates.GATES`, such as :obj:`"dr"`, a gate, or a function that makes one
-            for a width. (default: :obj:`None`)
+        reweight (str, optional): See :class:`~drgcn.nn.GCN`. (default: :obj:`None`)
 
     Example:
         >>> model = MixHop(1433, (24, 18, 18), 7, readout_channels=(0, 7, 7), reweight="dr")
