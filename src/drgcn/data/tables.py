@@ -41,29 +41,9 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     target, identity = columns.target, columns.identity
     _expect_as_refined(folder)
     nodes = _Table(_find_table(folder, "nodes", "id, feature columns, label, split"))
-    nodes.require("id")
-    nodes.require(*(name for _, name in columns.named))
-    if identity is not None and identity in (*_NOT_FEATURES, target):
-        raise InputError(
-            f"{nodes.path}: expected a column of its own that says what thing a node is; found "
-            f"{identity!r}, which has another meaning. Name another."
-        )
-    _refuse_misspelt(nodes, columns)
-    features = [name for name in nodes.names if name not in (*_NOT_FEATURES, target, identity)]
-    if not features:
-        raise InputError(
-            f"{nodes.path} has no feature columns: add at least one numeric column beside "
-            f"{', '.join(nodes.names)}"
-        )
-    if not nodes.rows:
-        raise InputError(f"{nodes.path} has a header but no rows: write one row per node")
+    features = _feature_columns(nodes, columns)
     ids = _ids(nodes)
-    x = np.empty((nodes.rows, len(features)), dtype=np.float32)
-    for column, name in enumerate(features):
-        try:
-            x[:, column] = nodes.numbers(name)
-        except InputError as error:
-            raise InputError(f"{error}{_also_wrong(nodes, features[column + 1 :])}") from None
+    x = _features(nodes, features)
     labelled = "label" in nodes.names and target is None
     words = nodes.text("label").to_pylist() if labelled else [""] * nodes.rows
     y, class_names = from_texts(words, str(nodes.path))
@@ -90,6 +70,38 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
         else np.array(nodes.text(identity).to_pylist(), dtype=np.str_),
     )
     return found if target is None else with_values(found, nodes.values(target), target)
+
+
+def _feature_columns(nodes: _Table, columns: Columns) -> list[str]:
+    """Return the names of the feature columns of a table of nodes, which has some, and rows."""
+    nodes.require("id")
+    nodes.require(*(name for _, name in columns.named))
+    if columns.identity is not None and columns.identity in (*_NOT_FEATURES, columns.target):
+        raise InputError(
+            f"{nodes.path}: expected a column of its own that says what thing a node is; found "
+            f"{columns.identity!r}, which has another meaning. Name another."
+        )
+    _refuse_misspelt(nodes, columns)
+    others = (*_NOT_FEATURES, columns.target, columns.identity)
+    features = [name for name in nodes.names if name not in others]
+    if not features:
+        raise InputError(
+            f"{nodes.path} has no feature columns: add at least one numeric column beside "
+            f"{', '.join(nodes.names)}"
+        )
+    if not nodes.rows:
+        raise InputError(f"{nodes.path} has a header but no rows: write one row per node")
+    return features
+
+
+def _features(nodes: _Table, names: list[str]) -> npt.NDArray[np.float32]:
+    x = np.empty((nodes.rows, len(names)), dtype=np.float32)
+    for column, name in enumerate(names):
+        try:
+            x[:, column] = nodes.numbers(name)
+        except InputError as error:
+            raise InputError(f"{error}{_also_wrong(nodes, names[column + 1 :])}") from None
+    return x
 
 
 def _also_wrong(nodes: _Table, names: list[str]) -> str:
