@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from itertools import combinations
 from numbers import Real
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -361,16 +361,6 @@ def checked_seeds(seeds: Any) -> tuple[int, ...]:
     return whole
 
 
-class Numbers(NamedTuple):
-    """Checked numbers of a call of ``fit``, of Python's own types."""
-
-    epochs: int
-    lr: float
-    weight_decay: float
-    split: int | None
-    seeds_at_once: int | None
-
-
 def checked_numbers(
     *,
     epochs: Any,
@@ -381,8 +371,8 @@ def checked_numbers(
     progress: Any = None,
     checkpoint: Any = None,
     rule: Any = None,
-) -> Numbers:
-    """Check the plain arguments of ``fit``, and return those that are numbers."""
+) -> tuple[int, float, float, int | None, int | None]:
+    """Check the plain arguments of ``fit``; return those that are numbers, of Python's types."""
     if progress is not None and not callable(progress):
         raise InputError(
             f"Expected progress to be a function of a Progress; found {shown(progress)}. Leave "
@@ -395,7 +385,7 @@ def checked_numbers(
         raise InputError(
             f"Expected a stopping rule, such as BestValidation(patience=100); found {shown(rule)}."
         )
-    return Numbers(
+    return (
         checked_count(epochs, "epochs"),
         checked_rate(lr, "lr"),
         checked_rate(weight_decay, "weight_decay"),

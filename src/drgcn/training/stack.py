@@ -23,6 +23,11 @@ from drgcn.training.calling import MakeModel, kept_generators
 from drgcn.training.randomness import SeededRandomness, levels_of
 from drgcn.training.tracing import Pass, record
 
+# Parameters or buffers by name, with an axis for the models of a stack.
+State = dict[str, Tensor]
+# One number for each model.
+Each = Tensor | None
+
 
 @dataclass(frozen=True)
 class Running:
@@ -74,11 +79,11 @@ class ModelStack:
         # the models that are handed out are copies of one that was never called.
         self.template, self.uncalled = (copy.deepcopy(models[0]) for _ in range(2))
         parameters, buffers = torch.func.stack_module_state(models)
-        self.parameters: dict[str, Tensor] = {
+        self.parameters = {
             name: value.detach().requires_grad_(models[0].get_parameter(name).requires_grad)
             for name, value in parameters.items()
         }
-        self.buffers: dict[str, Tensor] = buffers
+        self.buffers = buffers
 
     def __call__(self, inputs: tuple[Any, ...], keys: Tensor | None = None) -> Tensor:
         """Return outputs of all models ``[seeds, ...]``: in training mode with ``keys`` for their
@@ -93,24 +98,14 @@ class ModelStack:
                 return self._one_by_one(inputs, keys)
 
     def _as_one(
-        self,
-        parameters: dict[str, Tensor],
-        buffers: dict[str, Tensor],
-        inputs: tuple[Any, ...],
-        keys: Tensor | None,
-        levels: Tensor | None,
+        self, parameters: State, buffers: State, inputs: tuple[Any, ...], keys: Each, levels: Each
     ) -> Tensor:
         if keys is None:
             return torch.vmap(lambda p, b: self._forward(p, b, inputs))(parameters, buffers)
         # Randomness other than dropout and torch.rand (AlphaDropout, say) differs between seeds,
         # but comes from torch's generator and so depends on which seeds run together.
 
-        def run(
-            parameters: dict[str, Tensor],
-            buffers: dict[str, Tensor],
-            key: Tensor,
-            level: Tensor | None = None,
-        ) -> Tensor:
+        def run(parameters: State, buffers: State, key: Tensor, level: Each = None) -> Tensor:
             with SeededRandomness(key, level):
                 return self._forward(parameters, buffers, inputs)
 
@@ -130,11 +125,11 @@ class ModelStack:
     def _lane(
         self,
         lane: int,
-        parameters: dict[str, Tensor],
-        buffers: dict[str, Tensor],
+        parameters: State,
+        buffers: State,
         inputs: tuple[Any, ...],
-        keys: Tensor | None,
-        levels: Tensor | None,
+        keys: Each,
+        levels: Each,
     ) -> Tensor:
         # Views: a batch norm that updates its statistics updates those of its lane.
         parameters, buffers = ({n: v[lane] for n, v in d.items()} for d in (parameters, buffers))
@@ -155,9 +150,7 @@ class ModelStack:
             keys = torch.zeros(len(self.seeds), dtype=torch.int64, device=self.device)
             self._program(inputs, keys if training else None)
 
-    def _program(
-        self, inputs: tuple[Any, ...], keys: Tensor | None
-    ) -> tuple[Pass, dict[str, Tensor], Tensor]:
+    def _program(self, inputs: tuple[Any, ...], keys: Tensor | None) -> tuple[Pass, State, Tensor]:
         """Return a program, recorded at the first call with these arguments and in this mode, and
         what it takes beside parameters."""
         constants, programs = self.running.constants, self.running.programs
@@ -185,11 +178,7 @@ class ModelStack:
         view = _Method(self.template, "sampled")
 
         def run(
-            parameters: dict[str, Tensor],
-            buffers: dict[str, Tensor],
-            key: Tensor,
-            batch: Tensor,
-            level: Tensor | None = None,
+            parameters: State, buffers: State, key: Tensor, batch: Tensor, level: Each = None
         ) -> tuple[Tensor, Tensor]:
             with SeededRandomness(key, level):
                 return view.call(parameters, buffers, (batch, *inputs))
@@ -208,7 +197,7 @@ class ModelStack:
         one = torch.vmap(lambda p, b, w: view.call(p, b, (w,)), in_dims=each)
         return one(self.parameters, self.buffers, weight_decay)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Return parameters and buffers by name, stacked; the tensors themselves, not copies."""
         return {**self.parameters, **self.buffers}
 
@@ -241,12 +230,7 @@ class ModelStack:
                 value.copy_(self.state()[name][index])
         return model
 
-    def _forward(
-        self,
-        parameters: dict[str, Tensor],
-        buffers: dict[str, Tensor],
-        inputs: tuple[Any, ...],
-    ) -> Tensor:
+    def _forward(self, parameters: State, buffers: State, inputs: tuple[Any, ...]) -> Tensor:
         constants = {name: self.buffers[name][0] for name in self.running.constants}
         state = (parameters, {**constants, **buffers})
         return torch.func.functional_call(self.template, state, inputs)
@@ -319,7 +303,7 @@ class _Truth:
     keys: Tensor
     scores: Tensor
     trained: Tensor
-    gradients: dict[str, Tensor]
+    gradients: State
     constants: frozenset[str]
     reason: str
     seeds: ClassVar[tuple[int, int]] = (0, 1)
@@ -404,8 +388,8 @@ class _Alone(NamedTuple):
 
     scores: Tensor
     trained: Tensor
-    gradients: dict[str, Tensor]
-    unchanged: dict[str, Tensor]
+    gradients: State
+    unchanged: State
 
 
 def _run_alone(
@@ -466,7 +450,7 @@ def _outside_states() -> tuple[Any, str]:
     return random.getstate(), repr(np.random.get_state(legacy=False))
 
 
-def _move(parameters: dict[str, Tensor], seed: int) -> None:
+def _move(parameters: State, seed: int) -> None:
     """Move weights a little from where they begin: some are zero there and hide others."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -487,7 +471,7 @@ def _attributes(model: torch.nn.Module) -> dict[str, Any]:
 
 
 def _expect_no_hidden_state(
-    model: torch.nn.Module, buffers: dict[str, Tensor], attributes: dict[str, Any]
+    model: torch.nn.Module, buffers: State, attributes: dict[str, Any]
 ) -> None:
     """Refuse state that cannot belong to one network of many, or be kept with its weights."""
     now = _attributes(model)
@@ -502,7 +486,7 @@ def _expect_no_hidden_state(
         )
 
 
-def _gradients(scores: Tensor, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+def _gradients(scores: Tensor, parameters: State) -> State:
     """Gradients of a sum of scores with unequal weights; zeros where there is none."""
     trained = {name: p for name, p in parameters.items() if p.requires_grad}
     nodes, outputs = scores.shape[-2:]
@@ -556,12 +540,7 @@ class _Method(torch.nn.Module):
     def forward(self, *arguments: Any) -> Any:
         return getattr(self.model, self.name)(*arguments)
 
-    def call(
-        self,
-        parameters: dict[str, Tensor],
-        buffers: dict[str, Tensor],
-        arguments: tuple[Any, ...],
-    ) -> Any:
+    def call(self, parameters: State, buffers: State, arguments: tuple[Any, ...]) -> Any:
         """Call the method with other parameters and buffers than the model's own."""
         state = {f"model.{name}": value for name, value in {**parameters, **buffers}.items()}
         return torch.func.functional_call(self, state, arguments)
