@@ -24,7 +24,9 @@ from drgcn.training import BestValidation, Patience
 _BUDGET: Final = ("epochs", "rule", "patience", "watch")
 _NAMED: Final = ("dataset", "split", "model", "reweight", "norm", "pre_activation")
 _REASONS: Final[dict[CellState | None, str]] = {
-    **{"run apart": "run apart", "needs data": "needs", "private": "private"}
+    "run apart": "run apart",
+    "needs data": "needs",
+    "private": "private",
 }
 # Of data that the paper does not count: its recipes fit whatever widths there are.
 _SOME_WIDTHS = (16, 2)

@@ -208,7 +208,7 @@ def contents(
     plain = every[None]
     few = bool(verdicts) and len(blocks) <= FEW and len(verdicts) >= len(plain.tests)
     sections = [
-        _gains(records, every),
+        _gains(records),
         _published(judged),
         _gain_and_k(plain, facts),
         _tests(every),
@@ -280,7 +280,7 @@ def _count_picture(every: Mapping[str | None, Family]) -> str:
     return count_bars(names, counts, alt)
 
 
-def _gains(records: Sequence[RunRecord], every: Mapping[str | None, Family]) -> Section | None:
+def _gains(records: Sequence[RunRecord]) -> Section | None:
     rows = gain_rows(records)
     if not rows:
         return None
