@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,9 +27,9 @@ from drgcn.errors import InputError
 if TYPE_CHECKING:
     from drgcn.recommend.clicks.ingest import AppendReport, IngestReport
 
-_TABLES = "Columns of the tables"
-_FILTER = "Clicks to leave out"
-_WORK = "The work"
+_tables = partial(typer.Option, rich_help_panel="Columns of the tables")
+_filter = partial(typer.Option, rich_help_panel="Clicks to leave out")
+_work = partial(typer.Option, rich_help_panel="The work")
 
 Sources = Annotated[
     list[str],
@@ -105,79 +106,47 @@ def ingest(
     ] = False,
     users: Annotated[Path | None, typer.Option(help="Table with a row per user.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with a row per item.")] = None,
-    user: Annotated[str, typer.Option(help="Users.", rich_help_panel=_TABLES)] = "user",
-    item: Annotated[str, typer.Option(help="Items.", rich_help_panel=_TABLES)] = "item",
-    time: Annotated[str, typer.Option(help="Times.", rich_help_panel=_TABLES)] = "time",
-    no_time: Annotated[
-        bool, typer.Option("--no-time", help="Clicks have no times.", rich_help_panel=_TABLES)
-    ] = False,
-    user_key: Annotated[
-        str | None,
-        typer.Option(help="Ids in --users.", show_default="--user", rich_help_panel=_TABLES),
-    ] = None,
-    item_key: Annotated[
-        str | None,
-        typer.Option(help="Ids in --items.", show_default="--item", rich_help_panel=_TABLES),
-    ] = None,
+    user: Annotated[str, _tables(help="Users.")] = "user",
+    item: Annotated[str, _tables(help="Items.")] = "item",
+    time: Annotated[str, _tables(help="Times.")] = "time",
+    no_time: Annotated[bool, _tables("--no-time", help="Clicks have no times.")] = False,
+    user_key: Annotated[str | None, _tables(help="Ids in --users.", show_default="--user")] = None,
+    item_key: Annotated[str | None, _tables(help="Ids in --items.", show_default="--item")] = None,
     time_unit: Annotated[
         str,
-        typer.Option(
-            help="What times count: day, second, millisecond, microsecond, nanosecond, date.",
-            rich_help_panel=_TABLES,
-        ),
+        _tables(help="What times count: day, second, millisecond, microsecond, nanosecond, date."),
     ] = "auto",
     day_zero: Annotated[
         datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"],
-            help="The day called 0.",
-            show_default="that of the first click",
-            rich_help_panel=_TABLES,
+        _tables(
+            formats=["%Y-%m-%d"], help="The day called 0.", show_default="that of the first click"
         ),
     ] = None,
     numeric: Annotated[
-        list[str] | None,
-        typer.Option(help="An attribute that is a number; may repeat.", rich_help_panel=_TABLES),
+        list[str] | None, _tables(help="An attribute that is a number; may repeat.")
     ] = None,
     category: Annotated[
-        list[str] | None,
-        typer.Option(help="An attribute that is a category; may repeat.", rich_help_panel=_TABLES),
+        list[str] | None, _tables(help="An attribute that is a category; may repeat.")
     ] = None,
     several: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An attribute with several values, each a column; may repeat.",
-            rich_help_panel=_TABLES,
-        ),
+        _tables(help="An attribute with several values, each a column; may repeat."),
     ] = None,
-    separator: Annotated[
-        str, typer.Option(help="What is between these values.", rich_help_panel=_TABLES)
-    ] = "|",
+    separator: Annotated[str, _tables(help="What is between these values.")] = "|",
     ignore: Annotated[
-        list[str] | None,
-        typer.Option(help="An attribute to leave out; may repeat.", rich_help_panel=_TABLES),
+        list[str] | None, _tables(help="An attribute to leave out; may repeat.")
     ] = None,
-    rating: Annotated[
-        str | None, typer.Option(help="Ratings, for --min-rating.", rich_help_panel=_FILTER)
-    ] = None,
-    min_rating: Annotated[
-        float | None,
-        typer.Option(help="The least rating that is a click.", rich_help_panel=_FILTER),
-    ] = None,
+    rating: Annotated[str | None, _filter(help="Ratings, for --min-rating.")] = None,
+    min_rating: Annotated[float | None, _filter(help="The least rating that is a click.")] = None,
     core: Annotated[
         int,
-        typer.Option(
-            min=0,
-            help="Leave out users and items with fewer clicks, until each has so many.",
-            rich_help_panel=_FILTER,
+        _filter(
+            min=0, help="Leave out users and items with fewer clicks, until each has so many."
         ),
     ] = 0,
     missing: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A text in CSV attributes that means no value, besides the empty one.",
-            rich_help_panel=_TABLES,
-        ),
+        _tables(help="A text in CSV attributes that means no value, besides the empty one."),
     ] = None,
     keep_unseen: Annotated[
         bool, typer.Option("--keep-unseen", help="Allow items that only test.txt has.")
@@ -187,16 +156,12 @@ def ingest(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
+        _work(
             help="DuckDB's memory, such as 4GB; the rest goes to disk beside --out.",
             show_default="half of the machine's",
-            rich_help_panel=_WORK,
         ),
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads.", show_default="all", rich_help_panel=_WORK),
-    ] = None,
+    threads: Annotated[int | None, _work(min=1, help="Threads.", show_default="all")] = None,
     data_root: DataRoot = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -24,12 +24,7 @@ from drgcn.cli.options import (
     use_threads,
     whole_numbers,
 )
-from drgcn.cli.recommend.train_options import (
-    Model,
-    clicks_source,
-    open_clicks,
-    parse_half_lives,
-)
+from drgcn.cli.recommend.train_options import Model, clicks_source, open_clicks, parse_half_lives
 from drgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _OWN: dict[str, Any] = {"show_default": "the recipe's"}
-_TRAINING = "The training, shared by all gates"
+_training = partial(typer.Option, rich_help_panel="The training, shared by all gates")
 
 
 def compare(
@@ -76,49 +71,28 @@ def compare(
     n: Annotated[
         str | None, typer.Option(help="Lengths of lists; validation looks at the first.", **_OWN)
     ] = None,
-    epochs_max: Annotated[
-        float | None, typer.Option(help="Most epochs.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    every: Annotated[
-        float | None,
-        typer.Option(help="Epochs between looks.", rich_help_panel=_TRAINING, **_OWN),
-    ] = None,
+    epochs_max: Annotated[float | None, _training(help="Most epochs.", **_OWN)] = None,
+    every: Annotated[float | None, _training(help="Epochs between looks.", **_OWN)] = None,
     patience: Annotated[
-        int | None,
-        typer.Option(min=1, help="Looks without a better one.", rich_help_panel=_TRAINING, **_OWN),
+        int | None, _training(min=1, help="Looks without a better one.", **_OWN)
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Clicks.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
+    batch_size: Annotated[int | None, _training(min=1, help="Clicks.", **_OWN)] = None,
+    lr: Annotated[float | None, _training(help="Learning rate.", **_OWN)] = None,
     search: Annotated[
         str | None,
-        typer.Option(
-            help="lr=3e-4,1e-3,3e-3: choose it by validation of the plain model alone.",
-            rich_help_panel=_TRAINING,
-        ),
+        _training(help="lr=3e-4,1e-3,3e-3: choose it by validation of the plain model alone."),
     ] = None,
     half_life: Annotated[
         str | None,
-        typer.Option(
+        _training(
             help="Days after which a click is drawn half as often; of several, as in 3,10,30, and "
             "of auto, validation chooses.",
             show_default="none",
-            rich_help_panel=_TRAINING,
         ),
     ] = None,
-    channels: Annotated[
-        int | None, typer.Option(min=1, help="Width.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    fan_outs: Annotated[
-        str | None, typer.Option(help="As in 10,5.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    bfloat16: Annotated[
-        bool,
-        typer.Option("--bfloat16", help="Products in bfloat16.", rich_help_panel=_TRAINING),
-    ] = False,
+    channels: Annotated[int | None, _training(min=1, help="Width.", **_OWN)] = None,
+    fan_outs: Annotated[str | None, _training(help="As in 10,5.", **_OWN)] = None,
+    bfloat16: Annotated[bool, _training("--bfloat16", help="Products in bfloat16.")] = False,
     fraction: Annotated[float, typer.Option(help="Of full size, for `astar`.")] = 0.01,
     jobs: Annotated[
         int, typer.Option(min=1, help="Runs at once on the device, each a process.")

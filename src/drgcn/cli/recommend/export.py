@@ -6,6 +6,7 @@ import csv
 import json as jsonlib
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 _USERS = 1 << 14  # searched at a time
 _SHOWN = 1000  # lists on the screen at most
-_INDEX = "The index"
-_VISITOR = "A visitor who is not in the data"
-_RULES = "Rules"
+_index = partial(typer.Option, rich_help_panel="The index")
+_visitor = partial(typer.Option, rich_help_panel="A visitor who is not in the data")
+_rules = partial(typer.Option, rich_help_panel="Rules")
 
 
 def export(
@@ -58,21 +59,11 @@ def export(
         bool, typer.Option("--no-seen", help="Leave the clicks out: saves room.")
     ] = False,
     index: Annotated[
-        str,
-        typer.Option(
-            help="auto (flat up to 200,000 items, else ivf), flat, ivf, hnsw or none.",
-            rich_help_panel=_INDEX,
-        ),
+        str, _index(help="auto (flat up to 200,000 items, else ivf), flat, ivf, hnsw or none.")
     ] = "auto",
-    recall: Annotated[
-        float,
-        typer.Option(help="Share of the exact lists to find.", rich_help_panel=_INDEX),
-    ] = 0.99,
-    n: Annotated[
-        int,
-        typer.Option(min=1, help="Length of the lists it is tuned by.", rich_help_panel=_INDEX),
-    ] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Seed.", rich_help_panel=_INDEX)] = 0,
+    recall: Annotated[float, _index(help="Share of the exact lists to find.")] = 0.99,
+    n: Annotated[int, _index(min=1, help="Length of the lists it is tuned by.")] = 50,
+    seed: Annotated[int, _index(min=0, help="Seed.")] = 0,
     device: Device = "auto",
     threads: Threads = None,
     json: Json = False,
@@ -131,45 +122,30 @@ def query(
         typer.Option(help="Column of --users.", show_default="user, id, or the only one"),
     ] = None,
     clicked: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Ids of items that a visitor clicked: a,b,c; may repeat.",
-            rich_help_panel=_VISITOR,
-        ),
+        list[str] | None, _visitor(help="Ids of items that a visitor clicked: a,b,c; may repeat.")
     ] = None,
     attribute: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An attribute of a visitor: name=value; may repeat.", rich_help_panel=_VISITOR
-        ),
+        list[str] | None, _visitor(help="An attribute of a visitor: name=value; may repeat.")
     ] = None,
     similar: Annotated[
-        list[str] | None,
-        typer.Option(help="Id of an item: list those like it; may repeat."),
+        list[str] | None, typer.Option(help="Id of an item: list those like it; may repeat.")
     ] = None,
     why: Annotated[
-        str | None,
-        typer.Option(help="Id of an item: say which clicks of the user speak for it."),
+        str | None, typer.Option(help="Id of an item: say which clicks of the user speak for it.")
     ] = None,
     allow: Annotated[
-        list[str] | None,
-        typer.Option(help="The only items to list: a,b,c; may repeat.", rich_help_panel=_RULES),
+        list[str] | None, _rules(help="The only items to list: a,b,c; may repeat.")
     ] = None,
-    deny: Annotated[
-        list[str] | None,
-        typer.Option(help="Items not to list: a,b,c; may repeat.", rich_help_panel=_RULES),
-    ] = None,
+    deny: Annotated[list[str] | None, _rules(help="Items not to list: a,b,c; may repeat.")] = None,
     category: Annotated[
         list[str] | None,
-        typer.Option(
-            help="List items of a category: column=value. Of one column, any value that is given.",
-            rich_help_panel=_RULES,
+        _rules(
+            help="List items of a category: column=value. Of one column, any value that is given."
         ),
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="Length of the lists.")] = 50,
     exclude_seen: Annotated[
-        bool,
-        typer.Option("--exclude-seen/--keep-seen", help="Leave out what a user has clicked."),
+        bool, typer.Option("--exclude-seen/--keep-seen", help="Leave out what a user has clicked.")
     ] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Score all items, without the index.")
@@ -178,8 +154,7 @@ def query(
         bool, typer.Option("--skip-unknown", help="Leave out and count ids that nobody knows.")
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(help="A .parquet or .csv file.", show_default="on the screen"),
+        Path | None, typer.Option(help="A .parquet or .csv file.", show_default="on the screen")
     ] = None,
     device: Device = "auto",
     threads: Threads = None,

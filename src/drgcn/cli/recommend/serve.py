@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from drgcn.cli.options import use_threads
 
-_LIMITS = "Limits"
+_limit = partial(typer.Option, rich_help_panel="Limits")
 
 
 def serve(
@@ -31,33 +32,16 @@ def serve(
         int | None,
         typer.Option(min=1, help="CPU threads of a search.", show_default="all but one"),
     ] = None,
-    most_n: Annotated[
-        int, typer.Option(min=1, help="The longest list of a request.", rich_help_panel=_LIMITS)
-    ] = 500,
-    most_users: Annotated[
-        int, typer.Option(min=1, help="The most users of a request.", rich_help_panel=_LIMITS)
-    ] = 256,
-    most_bytes: Annotated[
-        int, typer.Option(min=1, help="The largest body of a request.", rich_help_panel=_LIMITS)
-    ] = 1 << 20,
+    most_n: Annotated[int, _limit(min=1, help="The longest list of a request.")] = 500,
+    most_users: Annotated[int, _limit(min=1, help="The most users of a request.")] = 256,
+    most_bytes: Annotated[int, _limit(min=1, help="The largest body of a request.")] = 1 << 20,
     most_requests: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Requests for lists at once; others get 503.", rich_help_panel=_LIMITS
-        ),
+        int, _limit(min=1, help="Requests for lists at once; others get 503.")
     ] = 64,
-    most_connections: Annotated[
-        int,
-        typer.Option(min=1, help="Connections; others get 503.", rich_help_panel=_LIMITS),
-    ] = 4096,
+    most_connections: Annotated[int, _limit(min=1, help="Connections; others get 503.")] = 4096,
     idle_seconds: Annotated[
         float,
-        typer.Option(
-            min=0.1,
-            max=86400,
-            help="A connection without an answer for so long is closed.",
-            rich_help_panel=_LIMITS,
-        ),
+        _limit(min=0.1, max=86400, help="A connection without an answer for so long is closed."),
     ] = 30.0,
 ) -> None:
     """Answer POST /recommend by id or by attributes, GET /healthz and GET /metrics.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,14 @@ from drgcn.cli.recommend.train_options import (
 )
 
 _OWN: dict[str, Any] = {"show_default": "the model's own"}
-_MODEL, _TRAINING, _RANKS = "The model", "The training", "Several processes"
-_LENGTH = "How long: until validation no longer rises, unless --epochs or --steps is given"
+_model = partial(typer.Option, rich_help_panel="The model")
+_training = partial(typer.Option, rich_help_panel="The training")
+_ranks = partial(typer.Option, rich_help_panel="Several processes")
+_length = partial(
+    typer.Option,
+    rich_help_panel="How long: until validation no longer rises, unless --epochs or --steps is "
+    "given",
+)
 
 
 def train(
@@ -35,78 +42,68 @@ def train(
     ] = Path("run"),
     model: Annotated[
         Model | None,
-        typer.Option(
+        _model(
             help="LightGCN on ids, on ids and attributes (hybrid), or SAGE on attributes.",
             show_default="hybrid; lightgcn without attributes; sage for more than 20 million "
             "clicks",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     gate: Annotated[
         Gate | None,
-        typer.Option(
+        _model(
             help="In front of every layer of SAGE, or of the attributes in the hybrid.",
             show_default="dr for sage, else none",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     channels: Annotated[
         int, typer.Option(min=1, help="Width of hidden vectors and embeddings.")
     ] = 64,
-    fan_outs: Annotated[
-        str, typer.Option(help="Neighbours drawn at each level.", rich_help_panel=_MODEL)
-    ] = "10,5",
+    fan_outs: Annotated[str, _model(help="Neighbours drawn at each level.")] = "10,5",
     layers: Annotated[
         int | None,
-        typer.Option(
+        _model(
             min=0,
             help="Propagations (lightgcn, hybrid).",
             show_default="2; 3 for lightgcn with bpr",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     user_ids: Annotated[
         int | None,
-        typer.Option(
+        _model(
             min=0,
             help="Width of a hashed embedding of the user in SAGE.",
             show_default="none if users have attributes, else --channels",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     item_ids: Annotated[
         int | None,
-        typer.Option(
+        _model(
             min=0,
             help="Width of an embedding of the item in SAGE.",
             show_default="none if items have attributes, else --channels",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(
+        _model(
             min=0,
             help="Scores are divided by it.",
             show_default="0.2; 0.07 for sage, 1 for lightgcn with bpr",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     normalize: Annotated[
         bool | None,
-        typer.Option(
+        _model(
             "--normalize/--no-normalize",
             help="Give vectors the length one.",
             show_default="yes; not for lightgcn with bpr",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     cold_share: Annotated[
         float | None,
-        typer.Option(
+        _model(
             help="Share of users whose clicks the hybrid hides in a step, to learn of new users.",
             show_default="0.3",
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     day: Annotated[
@@ -150,124 +147,76 @@ def train(
     ] = Targets.same,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     epochs: Annotated[
-        float | None,
-        typer.Option(
-            help="Times each click is shown: exactly so long, on all clicks.",
-            rich_help_panel=_LENGTH,
-        ),
+        float | None, _length(help="Times each click is shown: exactly so long, on all clicks.")
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Steps, in place of epochs.", rich_help_panel=_LENGTH),
-    ] = None,
+    steps: Annotated[int | None, _length(min=1, help="Steps, in place of epochs.")] = None,
     hold_out: Annotated[
         float | None,
-        typer.Option(
+        _length(
             help="Share of the clicks to validate by: the last by day, or of every user's.",
             show_default="0.1, or the published validation",
-            rich_help_panel=_LENGTH,
         ),
     ] = None,
-    epochs_max: Annotated[
-        float | None, typer.Option(help="Most epochs.", rich_help_panel=_LENGTH, **_OWN)
-    ] = None,
-    every: Annotated[
-        float | None,
-        typer.Option(help="Epochs between looks.", rich_help_panel=_LENGTH, **_OWN),
-    ] = None,
+    epochs_max: Annotated[float | None, _length(help="Most epochs.", **_OWN)] = None,
+    every: Annotated[float | None, _length(help="Epochs between looks.", **_OWN)] = None,
     patience: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Looks without a higher Recall@20 after which training stops.",
-            rich_help_panel=_LENGTH,
-            **_OWN,
+        _length(
+            min=1, help="Looks without a higher Recall@20 after which training stops.", **_OWN
         ),
     ] = None,
     refit: Annotated[
         bool,
-        typer.Option(
+        _length(
             "--refit/--no-refit",
             help="Train a new model on all clicks for as many epochs as were best, or keep the "
             "best weights.",
-            rich_help_panel=_LENGTH,
         ),
     ] = True,
     batch_size: Annotated[
         int | None,
-        typer.Option(
+        _training(
             min=1,
             help="Clicks in a step.",
             show_default="about a hundredth of the clicks, from 128 to 8192",
-            rich_help_panel=_TRAINING,
         ),
     ] = None,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="L2.", rich_help_panel=_TRAINING, **_OWN)
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(help="softmax or bpr.", show_default="softmax", rich_help_panel=_TRAINING),
-    ] = None,
+    lr: Annotated[float | None, _training(help="Learning rate.", **_OWN)] = None,
+    weight_decay: Annotated[float | None, _training(help="L2.", **_OWN)] = None,
+    loss: Annotated[str | None, _training(help="softmax or bpr.", show_default="softmax")] = None,
     negatives: Annotated[
         int | None,
-        typer.Option(
+        _training(
             min=0,
             help="Uniform negatives in a step.",
             show_default="a quarter of the batch, at most 1024",
-            rich_help_panel=_TRAINING,
         ),
     ] = None,
-    logq: Annotated[
-        str, typer.Option(help="standard, refined or off.", rich_help_panel=_TRAINING)
-    ] = "standard",
+    logq: Annotated[str, _training(help="standard, refined or off.")] = "standard",
     draw: Annotated[
-        str | None,
-        typer.Option(
-            help="Batches of clicks, or of users with a click each.",
-            rich_help_panel=_TRAINING,
-            **_OWN,
-        ),
+        str | None, _training(help="Batches of clicks, or of users with a click each.", **_OWN)
     ] = None,
-    bfloat16: Annotated[
-        bool,
-        typer.Option("--bfloat16", help="Products in bfloat16.", rich_help_panel=_TRAINING),
-    ] = False,
+    bfloat16: Annotated[bool, _training("--bfloat16", help="Products in bfloat16.")] = False,
     leak: Annotated[
         bool,
-        typer.Option(
+        _training(
             "--leak",
             help="Leave the click that is to be predicted in the graph, to see what that costs.",
-            rich_help_panel=_TRAINING,
         ),
     ] = False,
     checkpoint_every: Annotated[
-        float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel=_TRAINING)
+        float, _training(min=0, help="Seconds between checkpoints.")
     ] = 60.0,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Processes that share every batch (ranks).", rich_help_panel=_RANKS
-        ),
-    ] = 1,
+    workers: Annotated[int, _ranks(min=1, help="Processes that share every batch (ranks).")] = 1,
     ray_address: Annotated[
         str | None,
-        typer.Option(
+        _ranks(
             help="Run them on a Ray cluster: auto, local or HOST:PORT, see "
             "docs/recommend_inside.md.",
             show_default="on this machine, by torchrun",
-            rich_help_panel=_RANKS,
         ),
     ] = None,
-    restarts: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Times they are started again if one dies.", rich_help_panel=_RANKS
-        ),
-    ] = 3,
+    restarts: Annotated[int, _ranks(min=0, help="Times they are started again if one dies.")] = 3,
     from_run: Annotated[
         Path | None,
         typer.Option(
