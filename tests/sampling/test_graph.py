@@ -66,6 +66,15 @@ def test_row_sums_and_lengths():
     assert (empty.longest_row, empty.num_rows) == (0, 0)
 
 
+def test_some_rows_keep_their_entries_in_the_order_asked_for():
+    dense, index = uneven_matrix(), torch.tensor([7, 5, 2, 2])  # the second is empty
+    part = as_graph(dense, torch.int32).rows(index)
+    assert part.row.tolist() == dense[index].nonzero()[:, 0].tolist()
+    found = torch.zeros(4, dense.size(1), dtype=dense.dtype)
+    found[part.row, part.col.long()] = part.value
+    assert torch.equal(found, dense[index])
+
+
 def test_the_most_entries_of_rows_are_those_of_the_longest():
     graph = uneven()
     lengths = sorted(DEGREES, reverse=True)

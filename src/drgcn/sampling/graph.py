@@ -157,6 +157,12 @@ class CSRGraph:
         """Entries in each row."""
         return self.rowptr.diff()
 
+    @property
+    def row(self) -> Tensor:
+        """Row of each entry."""
+        rows = torch.arange(self.num_rows, device=self.col.device)
+        return rows.repeat_interleave(self.degree, output_size=self.num_entries)
+
     @cached_property
     def longest_row(self) -> int:
         """Entries in the longest row."""
@@ -167,9 +173,7 @@ class CSRGraph:
         """Sum of the values in each row."""
         if self.value is None:
             return self.degree.to(torch.get_default_dtype())
-        rows = torch.arange(self.num_rows, device=self.col.device)
-        row = rows.repeat_interleave(self.degree, output_size=self.num_entries)
-        return self.value.new_zeros(self.num_rows).index_add(0, row, self.value)
+        return self.value.new_zeros(self.num_rows).index_add(0, self.row, self.value)
 
     def most_entries(self, rows: int, distinct: bool = True) -> int:
         """Return the most entries that so many rows can have together."""
@@ -186,8 +190,7 @@ class CSRGraph:
         """
         if max_degree < 1:
             raise InputError(f"Expected max_degree to be at least one; found {max_degree}.")
-        rows = torch.arange(self.num_rows, device=self.col.device)
-        row = rows.repeat_interleave(self.degree, output_size=self.num_entries)
+        row = self.row
         generator = torch.Generator().manual_seed(seed)
         noise = torch.rand(self.num_entries, dtype=torch.float64, generator=generator)
         order = torch.argsort(row + noise.to(row.device))  # each row in random order
@@ -197,6 +200,17 @@ class CSRGraph:
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0).to(counts.dtype)])
         value = None if self.value is None else self.value[kept]
         return CSRGraph(rowptr, self.col[kept], self.num_cols, value)
+
+    def rows(self, index: Tensor) -> CSRGraph:
+        """Some of the rows, in the order asked for."""
+        start = self.rowptr[index].long()
+        size = self.rowptr[index + 1].long() - start
+        ends = size.cumsum(0)
+        place = torch.arange(int(size.sum()), device=size.device)
+        entry = place + (start + size - ends).repeat_interleave(size, output_size=len(place))
+        value = None if self.value is None else self.value[entry]
+        rowptr = torch.cat([ends.new_zeros(1), ends])
+        return CSRGraph(rowptr, self.col[entry], self.num_cols, value)
 
     def to(self, device: torch.device | str) -> CSRGraph:
         """The same graph on another device."""

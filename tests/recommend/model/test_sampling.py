@@ -132,7 +132,7 @@ def test_clicks_are_drawn_as_often_as_they_weigh():
     clicks = graph(clicks=300)
     count = clicks.num_clicks
     weights = torch.rand(count, generator=torch.Generator().manual_seed(1)) ** 3
-    keys = clicks._keys()
+    keys = clicks.pairs()
 
     def drawn(epoch, weights):
         positives = Positives(clicks, count, seed=5, weights=weights)

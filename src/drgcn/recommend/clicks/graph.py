@@ -151,7 +151,7 @@ class ClickGraph:
 
     def days_of(self, part: ClickGraph) -> Tensor:
         """The day of each click of a part, which may number its days otherwise ``[clicks]``."""
-        whole, wanted = self._keys(), part._keys()
+        whole, wanted = self.pairs(), part.pairs()
         if part.by_user.num_cols != self.num_items or not len(whole):
             raise InputError("Expected a part of these clicks; found others.")
         place = torch.searchsorted(whole, wanted).clamp(max=len(whole) - 1)
@@ -159,11 +159,9 @@ class ClickGraph:
             raise InputError("Expected a part of these clicks; found others.")
         return self._known_days()[place]
 
-    def _keys(self) -> Tensor:
-        """The number of each pair of user and item, ascending."""
-        user = torch.arange(self.num_users, device=self.device)
-        user = user.repeat_interleave(self.by_user.degree, output_size=self.num_clicks)
-        return user * self.num_items + self.by_user.col
+    def pairs(self) -> Tensor:
+        """``user * num_items + item`` of each click, ascending."""
+        return self.by_user.row * self.num_items + self.by_user.col
 
     def to(self, device: torch.device | str) -> ClickGraph:
         """The same graph on another device."""
@@ -276,12 +274,11 @@ def transposed(graph: CSRGraph) -> CSRGraph:
             return _counted(graph)
         except ImportError:
             pass
-    rows = torch.arange(graph.num_rows, dtype=graph.col.dtype, device=graph.col.device)
-    row = rows.repeat_interleave(graph.degree, output_size=graph.num_entries)
     order = graph.col.sort(stable=True).indices
     counts = torch.bincount(graph.col, minlength=graph.num_cols)
     rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return CSRGraph(rowptr.to(graph.rowptr.dtype), row[order], graph.num_rows)
+    row = graph.row.to(graph.col.dtype)[order]
+    return CSRGraph(rowptr.to(graph.rowptr.dtype), row, graph.num_rows)
 
 
 def _counted(graph: CSRGraph) -> CSRGraph:

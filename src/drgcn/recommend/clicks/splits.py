@@ -355,7 +355,7 @@ def _held_of_users(graph: ClickGraph, share: float) -> Tensor:
     user = torch.arange(graph.num_users, device=graph.device)
     wanted = share * degree.double() + _share(user, 1)
     count = torch.minimum(wanted.floor().long(), (degree - 1).clamp(min=0))
-    owner = user.repeat_interleave(degree, output_size=graph.num_clicks)
+    owner = graph.by_user.row
     order = _share(place, 0).argsort()
     order = order[owner[order].argsort(stable=True)]  # by user, then by chance
     rank = torch.empty_like(place)
@@ -372,7 +372,7 @@ def _leave_last_out(graph: ClickGraph, seed: int) -> EvaluationSplit:
     """Clicks of a user on one day come in an order that is drawn."""
     assert graph.days is not None
     degree = graph.by_user.degree
-    user = torch.arange(graph.num_users, device=graph.device).repeat_interleave(degree)
+    user = graph.by_user.row
     order = _chance(graph, seed).argsort()
     for key in (graph.days, user):
         order = order[key[order].argsort(stable=True)]

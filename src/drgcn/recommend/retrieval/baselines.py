@@ -200,11 +200,8 @@ def _list_maker(
         for some in users.split(rows):
             scores = torch.from_numpy(score(some.numpy()).astype(np.float32, copy=False))
             if exclude_seen:
-                start, degree = train.rowptr[some].long(), train.degree[some].long()
-                owner = torch.arange(some.numel()).repeat_interleave(degree)
-                before = degree.cumsum(0) - degree
-                entry = torch.arange(owner.numel()) - before[owner] + start[owner]
-                scores[owner, train.col[entry].long()] = -torch.inf
+                seen = train.rows(some)
+                scores[seen.row, seen.col.long()] = -torch.inf
             scores = scores[:, order]
             top = ranking_key(scores, column).topk(n).indices
             lists.append(order[top].masked_fill(scores.gather(1, top) == -torch.inf, -1))

@@ -534,14 +534,10 @@ def _candidates(users: Tensor, train: CSRGraph, exclude_seen: bool) -> tuple[Ten
 
 def _targets(users: Tensor, targets: CSRGraph, train: CSRGraph) -> tuple[Tensor, Tensor]:
     """Number of targets of each user, and of those that are training clicks too."""
-    start = targets.rowptr[users].long()
-    wanted = targets.rowptr[users + 1].long() - start
-    place = torch.arange(users.numel(), device=users.device)
-    owner = place.repeat_interleave(wanted)
-    before = wanted.cumsum(0) - wanted
-    entry = torch.arange(owner.numel(), device=users.device) - before[owner] + start[owner]
-    again = is_seen(train, users[owner], targets.col[entry].long()[:, None])[:, 0]
-    return wanted, torch.bincount(owner[again], minlength=users.numel())
+    own = targets.rows(users)
+    owner = own.row
+    again = is_seen(train, users[owner], own.col.long()[:, None])[:, 0]
+    return own.degree, torch.bincount(owner[again], minlength=users.numel())
 
 
 def _check(

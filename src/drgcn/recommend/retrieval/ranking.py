@@ -69,8 +69,7 @@ def is_seen(graph: CSRGraph, rows: Tensor, items: Tensor) -> Tensor:
         return torch.zeros_like(items, dtype=torch.bool)
     if graph.num_entries <= items.numel():
         # All rows as one sorted list, which takes one search instead of a step for each bit.
-        owner = torch.arange(graph.num_rows, device=items.device)
-        listed = owner.repeat_interleave(graph.degree) * graph.num_cols + graph.col
+        listed = graph.row * graph.num_cols + graph.col
         wanted = rows[:, None] * graph.num_cols + items
         place = torch.searchsorted(listed, wanted).clamp(max=graph.num_entries - 1)
         return (listed[place] == wanted) & (items >= 0)

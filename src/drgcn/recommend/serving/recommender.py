@@ -212,7 +212,7 @@ class Recommender:
         among: ItemFilter | None = None,
     ) -> RankedLists:
         """The lists of users by row; popular items for those of whom the model knows nothing."""
-        seen = _some_rows(self.export.seen, rows) if exclude_seen else None
+        seen = self.export.seen.rows(rows) if exclude_seen else None
         vectors = self.export.users.rows(rows)
         top = self.for_vectors(vectors, n, seen=seen, exact=exact, among=among)
         return self._with_fallback(top, self.export.known_users[rows], n, seen, among)
@@ -269,7 +269,7 @@ class Recommender:
         full = (self.export.num_items - left_out).clamp(max=n)
         short = ((top.items >= 0).sum(dim=1) < full).nonzero()[:, 0]
         if short.numel():
-            part = None if seen is None else _some_rows(seen, short)
+            part = None if seen is None else seen.rows(short)
             again = self._best(self._item_blocks, vectors[short], n, part)
             top.items[short], top.scores[short] = again.items, again.scores
         return top
@@ -317,7 +317,7 @@ class Recommender:
             clicks, own = self._known_clicks(user), self._own(user)
         else:
             rows = torch.tensor([user])
-            known, clicks = export.known_users[rows], _some_rows(export.seen, rows)
+            known, clicks = export.known_users[rows], export.seen.rows(rows)
             own = self._own_of_user(rows)
             vector = export.users.rows(rows)
             length = None if fold_in.lengths is None else fold_in.lengths[user]
@@ -386,7 +386,7 @@ class Recommender:
     ) -> RankedLists:
         other = (~known).nonzero()[:, 0]
         if other.numel():
-            part = None if seen is None else _some_rows(seen, other)
+            part = None if seen is None else seen.rows(other)
             popular = self.popular(other.numel(), n, seen=part, among=among)
             top.items[other], top.scores[other] = popular.items, popular.scores
         return RankedLists(top.scores, top.items, top.widened, top.scanned, ~known)
@@ -437,7 +437,7 @@ class Recommender:
         width = self.export.num_items
         pairs = (torch.arange(count)[:, None] * width + among.never).flatten()
         if seen is not None:
-            pairs = torch.cat([pairs, _rows(seen) * width + seen.col])
+            pairs = torch.cat([pairs, seen.row * width + seen.col])
         pairs = pairs.unique()
         counts = torch.bincount(pairs // width, minlength=count)
         return CSRGraph(F.pad(counts.cumsum(0), (1, 0)), pairs % width, width)
@@ -453,14 +453,9 @@ def _empty_lists(count: int, n: int) -> TopItems:
     )
 
 
-def _rows(graph: CSRGraph) -> Tensor:
-    """The row of each entry."""
-    return torch.arange(graph.num_rows).repeat_interleave(graph.degree.long())
-
-
 def _columns(graph: CSRGraph, kept: Tensor) -> CSRGraph:
     """The graph with some of its entries."""
-    counts = torch.bincount(_rows(graph)[kept], minlength=graph.num_rows)
+    counts = torch.bincount(graph.row[kept], minlength=graph.num_rows)
     return CSRGraph(F.pad(counts.cumsum(0), (1, 0)), graph.col[kept], graph.num_cols)
 
 
@@ -482,20 +477,10 @@ def _by_index(
     top = _empty_lists(len(vectors), n)
     some = few.nonzero()[:, 0]
     if some.numel():
-        exclude = _some_rows(seen, some)
+        exclude = seen.rows(some)
         found = index.search(
             vectors[some], n, exclude=exclude, exclude_rows=torch.arange(some.numel())
         )
         width = found.items.size(1)
         top.items[some, :width], top.scores[some, :width] = found.items, found.scores
     return top
-
-
-def _some_rows(graph: CSRGraph, rows: Tensor) -> CSRGraph:
-    """Some rows as a matrix of their own."""
-    start, end = graph.rowptr[rows].long(), graph.rowptr[rows + 1].long()
-    size = end - start
-    rowptr = torch.cat([size.new_zeros(1), size.cumsum(0)])
-    owner = torch.arange(rows.numel()).repeat_interleave(size)
-    entry = torch.arange(owner.numel()) - rowptr[owner] + start[owner]
-    return CSRGraph(rowptr, graph.col[entry], graph.num_cols)
