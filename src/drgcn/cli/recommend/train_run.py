@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+import shutil
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from drgcn._format import plural
-from drgcn._io import write_whole
+from drgcn._io import file_digest, write_whole
 from drgcn.cli.options import ProgressLine, expect_folder, use_device, use_folder
 from drgcn.cli.recommend.train_options import (
     Targets,
@@ -44,7 +45,6 @@ from drgcn.recommend.distributed.group import (
     joined_ranks,
     note_attempt,
     read_attempts,
-    remove_shared,
     shared_clicks,
 )
 from drgcn.recommend.model import save_run
@@ -63,7 +63,6 @@ from drgcn.recommend.model.run_folder import (
     clear_left,
     load_run,
     relative_source,
-    weights_digest,
 )
 from drgcn.recommend.model.training import TrainProgress
 from drgcn.recommend.retrieval.ranking import Popularity
@@ -188,7 +187,7 @@ def _open_origin(run: Path, data: ClickData, options: TrainOptions) -> Origin:
     last, day = training.get("last_day"), training.get("day")
     if last is None and day is not None and not data.parts:
         last = int(day) - 1  # runs of earlier versions say no more
-    origin = Origin(model, weights_digest(run), last)
+    origin = Origin(model, file_digest(run / WEIGHTS), last)
     _expect_unlearnt(run, data, options, last)
     build_model(data, data.graph, options.model_options(), origin)  # which compares the two
     return origin
@@ -248,7 +247,7 @@ def _clear(out: Path) -> None:
     """Remove what a finished run needs no more; a kill may have left it."""
     clear_left(out)
     for folder in out.glob(f"{_SHARED}*"):
-        remove_shared(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # who has mapped the clicks keeps them
 
 
 def _refuse_foreign_files(out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -366,21 +367,15 @@ class KnownSet:
     home: str
 
 
-def _gowalla(folder: Path) -> ClickData:
-    return read_text_folder(folder, files=_GOWALLA, name="gowalla")
-
-
-def _amazon_book(folder: Path) -> ClickData:
-    return read_text_folder(folder, name="amazon-book")
-
-
 KNOWN_SETS: Final = {
     "gowalla": KnownSet(
-        tuple(_GOWALLA.values()), _gowalla, "github.com/gusye1234/LightGCN-PyTorch"
+        tuple(_GOWALLA.values()),
+        partial(read_text_folder, files=_GOWALLA, name="gowalla"),
+        "github.com/gusye1234/LightGCN-PyTorch",
     ),
     "amazon-book": KnownSet(
         ("train.txt", "test.txt"),
-        _amazon_book,
+        partial(read_text_folder, name="amazon-book"),
         "github.com/xiangwang1223/knowledge_graph_attention_network",
     ),
     "movielens-100k": KnownSet(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -279,11 +278,6 @@ def shared_clicks(make: Callable[[], Parts], folder: Path, exchange: GroupExchan
         ClickGraph.load(folder / _GRAPH),
         ClickGraph.load(folder / _TARGETS) if has_targets else None,
     )
-
-
-def remove_shared(folder: Path) -> None:
-    """Remove what :func:`shared_clicks` wrote; who has mapped it keeps it."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(parts: Parts, folder: Path) -> None:

@@ -55,7 +55,7 @@ def torchrun_environment(ranks: int, threads: int | None = None) -> dict[str, st
     share = max(available_cores() // ranks, 1)
     if threads is not None or "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(threads or share)
-    if _is_linux():
+    if sys.platform == "linux":
         found.setdefault("GLOO_SOCKET_IFNAME", "lo")  # host names need not resolve
     return found
 
@@ -91,10 +91,6 @@ def run_with_torchrun(
             process.terminate()
             process.wait()
             raise
-
-
-def _is_linux() -> bool:
-    return sys.platform == "linux"
 
 
 def run_on_ray(

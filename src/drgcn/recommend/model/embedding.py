@@ -215,26 +215,31 @@ def embed_cold(
         table: Their attributes.
         num_nodes: How many, where there are no attributes.
     """
+    own = _own_part(model, side, table, num_nodes)
     if isinstance(model, AttributedLightGCN):
-        attributes = model.encoder(side).prepare(table, num_nodes=num_nodes, known=False)
-        return model.finished(model.from_attributes(side, attributes))
-    model.check_frozen()
-    own = _encoded(model, side, table, num_nodes)
+        return model.finished(own)
     nothing = [
         own.new_zeros(own.size(0), layer.in_channels[other(side)]) for layer in model.sage_layers
     ]
     return model.finished(_through_layers(model, side, own, nothing))
 
 
-def _encoded(
-    model: ClickSAGE,
+def _own_part(
+    model: ClickSAGE | AttributedLightGCN,
     side: Side,
     table: AttributeTable | None,
-    num_nodes: int | None = None,
+    num_nodes: int | None,
     known: bool | Tensor = False,
 ) -> Tensor:
-    """Inputs of the first layer for nodes given by their attributes, and perhaps their numbers."""
+    """Own part of nodes by their attributes: inputs of the first layer, or parts of vectors.
+
+    SAGE may know the numbers that the nodes had in training.
+    """
     encoder = model.encoder(side)
+    if isinstance(model, AttributedLightGCN):
+        attributes = encoder.prepare(table, num_nodes=num_nodes, known=False)
+        return model.from_attributes(side, attributes)
+    model.check_frozen()
     attributes = encoder.prepare(table, num_nodes=num_nodes, known=known)
     nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
     return encode_means(encoder, attributes, nodes[:, None])
@@ -289,12 +294,7 @@ class FoldIn:
         """
         if self.model is None:
             return None
-        if isinstance(self.model, AttributedLightGCN):
-            encoder = self.model.encoder("user")
-            attributes = encoder.prepare(table, num_nodes=num_users, known=False)
-            return self.model.from_attributes("user", attributes)
-        self.model.check_frozen()
-        return _encoded(self.model, "user", table, num_users, known)
+        return _own_part(self.model, "user", table, num_users, known)
 
     @torch.no_grad()
     def vectors(self, clicks: CSRGraph, own: Tensor | None) -> Tensor:

@@ -133,9 +133,7 @@ def train_to_plateau(
     history: list[_Row] = []
     best: dict[str, Tensor] = {}
     spent = 0.0
-    found = None
-    if checkpoint is not None and checkpoint.exists():
-        found = load_checkpoint(checkpoint, fingerprint)
+    found = None if checkpoint is None else load_checkpoint(checkpoint, fingerprint)
     if found is not None:
         state, spent = found
         history = [(row[0], row[1], row[2]) for row in state.pop("history").tolist()]

@@ -84,9 +84,7 @@ class LightGCN(torch.nn.Module):
                 f"Expected a graph of {self.num_users} users and {self.num_items} items, as the "
                 f"model was made for; found {graph.num_users} and {graph.num_items}."
             )
-        rows = torch.arange(self.num_users, device=graph.device)
-        user = rows.repeat_interleave(graph.by_user.degree, output_size=graph.num_clicks)
-        item = graph.by_user.col.long() + self.num_users
+        user, item = graph.by_user.row, graph.by_user.col.long() + self.num_users
         edges = torch.stack([torch.cat([user, item]), torch.cat([item, user])])
         nodes = self.num_users + self.num_items
         return normalized_adjacency(edges, nodes, self_loops=False, dtype=self.embeddings.dtype)
@@ -260,7 +258,9 @@ class AttributedLightGCN(LightGCN):
 
     def vectors(self, inputs: GraphInputs) -> HybridVectors:
         """Embeddings of all users and items, and of all users as if they had no clicks."""
-        by_user, by_item = (self._tower(side, inputs) for side in _SIDES)
+        by_user, by_item = (
+            self._tower(side, inputs.attributes[side], inputs.shares[side]) for side in _SIDES
+        )
         users, items = self.propagated(
             inputs.adjacency, self.embeddings * inputs.known + torch.cat([by_user, by_item])
         )
@@ -271,33 +271,24 @@ class AttributedLightGCN(LightGCN):
             (by_user - self.bias["user"]).square().sum(dim=-1).mean(),
         )
 
-    def _tower(self, side: Side, inputs: GraphInputs) -> Tensor:
-        encoder, attributes = self.encoder(side), inputs.attributes[side]
+    def from_attributes(self, side: Side, attributes: EncodedAttributes) -> Tensor:
+        """Parts of vectors that come from attributes, before scaling, of nodes in no graph."""
+        return self._tower(side, attributes) / (self.num_layers + 1)
+
+    def _tower(
+        self, side: Side, attributes: EncodedAttributes, shares: Tensor | None = None
+    ) -> Tensor:
+        """Vectors by attributes, before propagation; training needs shares of clicks."""
+        encoder = self.encoder(side)
         if not encoder.out_channels:
             return self.bias[side].expand(attributes.num_nodes, -1)
         nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
         x = encode_means(encoder, attributes, nodes[:, None])
         if side in self.gates:
-            x = x * self._gate(side, x, inputs)
+            mean: Tensor = getattr(self, f"mean_{side}")
+            if self.training and shares is not None:
+                now = shares @ x
+                mean.copy_(now.detach())
+                mean = now
+            x = x * self.gates[side].from_mean(mean)  # type: ignore[operator]
         return F.linear(x, self.weight[side], self.bias[side])
-
-    def _gate(self, side: Side, x: Tensor, inputs: GraphInputs) -> Tensor:
-        mean: Tensor = getattr(self, f"mean_{side}")
-        if self.training:
-            now = inputs.shares[side] @ x
-            mean.copy_(now.detach())
-            mean = now
-        found: Tensor = self.gates[side].from_mean(mean)  # type: ignore[operator]
-        return found
-
-    def from_attributes(self, side: Side, attributes: EncodedAttributes) -> Tensor:
-        """Parts of vectors that come from attributes, before scaling, of nodes in no graph."""
-        encoder = self.encoder(side)
-        nodes = torch.arange(attributes.num_nodes, device=attributes.numeric.device)
-        found = self.bias[side].expand(attributes.num_nodes, -1)
-        if encoder.out_channels:
-            x = encode_means(encoder, attributes, nodes[:, None])
-            if side in self.gates:
-                x = x * self.gates[side].from_mean(getattr(self, f"mean_{side}"))  # type: ignore[operator]
-            found = F.linear(x, self.weight[side], self.bias[side])
-        return found / (self.num_layers + 1)

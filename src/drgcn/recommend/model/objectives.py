@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -93,7 +93,53 @@ class TrainSettings:
             )
 
 
-class SAGEObjective:
+class _SampledObjective:
+    """Loss of users against the items of a batch and others, those of all ranks.
+
+    Args:
+        targets: The clicks to learn; their share per item is the chance of a column.
+        settings: Loss, negatives, masks.
+        exchange: The other ranks.
+        weights: How often each target is drawn, see :class:`Positives`.
+    """
+
+    def __init__(
+        self,
+        targets: ClickGraph,
+        settings: TrainSettings,
+        exchange: Exchange,
+        weights: Tensor | None,
+    ) -> None:
+        self.settings, self.exchange = settings, exchange
+        self.log_q = item_shares(targets, weights).clamp(min=1e-300).log().float()
+
+    def _softmax(
+        self,
+        rows: Tensor,
+        items: Tensor,
+        negatives: Tensor,
+        columns: Callable[[Tensor], Tensor],
+        first: int,
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """The softmax of users ``rows``; ``columns`` gives the vectors of items of all ranks."""
+        own, others = (self.exchange.gather_ids(part) for part in (items, negatives))
+        uniform = self.log_q.new_full((), 1 / self.log_q.numel()).log()
+        ids = torch.cat([own, others])
+        return softmax_loss(
+            rows,
+            columns(ids),
+            items,
+            ids,
+            torch.cat([self.log_q[own], uniform.expand(others.numel())]),
+            first=first,
+            logq=self.settings.logq,
+            mask_hits=self.settings.mask_hits,
+            dtype=dtype,
+        )
+
+
+class SAGEObjective(_SampledObjective):
     """Draws both trees and the negatives of a batch, embeds all, and compares.
 
     Args:
@@ -125,9 +171,8 @@ class SAGEObjective:
             raise InputError("Expected negatives for the loss bpr; found none.")
         for rows in (graph.by_user, graph.by_item):
             check_drawable(rows, max(model.fan_outs))
+        super().__init__(targets, settings, exchange, weights)
         self.model, self.attributes, self.graph = model, attributes, graph
-        self.settings, self.exchange = settings, exchange
-        self.log_q = item_shares(targets, weights).clamp(min=1e-300).log().float()
         self.dtype = torch.bfloat16 if settings.bfloat16 else None
 
     def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
@@ -174,28 +219,14 @@ class SAGEObjective:
             return bpr_loss(
                 rows, columns[0], opposed.index_select(0, place % self.settings.negatives)
             )
-        return self._softmax(rows, columns, items, negatives, first)
 
-    def _softmax(
-        self, rows: Tensor, columns: Sequence[Tensor], items: Tensor, negatives: Tensor, first: int
-    ) -> Tensor:
-        ids = [self.exchange.gather_ids(part) for part in (items, negatives)]
-        vectors = [self.exchange.gather(part) for part in columns]
-        uniform = self.log_q.new_full((), 1 / self.graph.num_items).log()
-        return softmax_loss(
-            rows,
-            torch.cat(vectors),
-            items,
-            torch.cat(ids),
-            torch.cat([self.log_q[ids[0]], uniform.expand(ids[1].numel())]),
-            first=first,
-            logq=self.settings.logq,
-            mask_hits=self.settings.mask_hits,
-            dtype=self.dtype,
-        )
+        def gathered(_: Tensor) -> Tensor:
+            return torch.cat([self.exchange.gather(part) for part in columns])
+
+        return self._softmax(rows, items, negatives, gathered, first, self.dtype)
 
 
-class LightGCNObjective:
+class LightGCNObjective(_SampledObjective):
     r"""Propagates over the whole graph, then compares the users and items of a batch.
 
     To the loss comes :math:`\frac{\lambda}{2B} \sum (\lVert \mathbf{e}_u \rVert^2 + \lVert
@@ -223,17 +254,15 @@ class LightGCNObjective:
         attributes: ClickAttributes | None = None,
         weights: Tensor | None = None,
     ) -> None:
-        self.model, self.settings, self.exchange = model, settings, exchange
+        super().__init__(targets, settings, exchange, weights)
+        self.model = model
         if isinstance(model, AttributedLightGCN):
             assert attributes is not None
             self.inputs = model.inputs(graph, attributes)
         else:
             self.adjacency = model.prepare(graph)
         self.clicks = targets.by_user
-        rows = torch.arange(targets.num_users, device=targets.device)
-        user = rows.repeat_interleave(self.clicks.degree, output_size=targets.num_clicks)
-        self.pairs = user * targets.num_items + self.clicks.col
-        self.log_q = item_shares(targets, weights).clamp(min=1e-300).log().float()
+        self.pairs = targets.pairs()
 
     def __call__(self, users: Tensor, items: Tensor, key: Tensor) -> Tensor:
         """The loss of a batch of clicks of this rank.
@@ -267,25 +296,12 @@ class LightGCNObjective:
             count = self.settings.negatives // self.exchange.size
             start = self.exchange.rank * count
             negatives = uniform_items(call_key(key, 100), count, self.model.num_items, start)
-            loss = self._softmax(rows / self.model.temperature, all_items, items, negatives, first)
-        return loss + self._penalty(users, items, negatives) + more
 
-    def _softmax(
-        self, rows: Tensor, vectors: Tensor, items: Tensor, negatives: Tensor, first: int
-    ) -> Tensor:
-        ids = [self.exchange.gather_ids(part) for part in (items, negatives)]
-        uniform = self.log_q.new_full((), 1 / self.model.num_items).log()
-        both = torch.cat(ids)
-        return softmax_loss(
-            rows,
-            vectors.index_select(0, both),
-            items,
-            both,
-            torch.cat([self.log_q[ids[0]], uniform.expand(ids[1].numel())]),
-            first=first,
-            logq=self.settings.logq,
-            mask_hits=self.settings.mask_hits,
-        )
+            def of(ids: Tensor) -> Tensor:
+                return all_items.index_select(0, ids)
+
+            loss = self._softmax(rows / self.model.temperature, items, negatives, of, first)
+        return loss + self._penalty(users, items, negatives) + more
 
     def _penalty(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
         nodes = torch.cat([users, self.model.num_users + torch.cat([items, negatives])])

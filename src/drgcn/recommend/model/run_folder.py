@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from drgcn._io import file_digest, plain_file, sweep, write_whole
+from drgcn._io import plain_file, sweep, write_whole
 from drgcn.data.readers import read_json
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable
@@ -373,11 +373,6 @@ def load_run(folder: Path | str) -> tuple[ClickSAGE | LightGCN, dict[str, Any]]:
             f"({reason:.300}). Run the training again: it goes on where it was."
         ) from None
     return model.eval(), facts | {"training": training}
-
-
-def weights_digest(folder: Path) -> str:
-    """SHA-256 of the weights of a run."""
-    return file_digest(folder / WEIGHTS)
 
 
 def describe(model: ClickSAGE | LightGCN) -> dict[str, Any]:

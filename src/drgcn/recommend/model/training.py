@@ -313,11 +313,9 @@ def train(
     fingerprint = run_fingerprint(model, data, graph, targets, settings, origin)
     path = None if checkpoint is None else Path(checkpoint)
     spent = 0.0
-    if path is not None and path.exists():
-        found = load_checkpoint(path, fingerprint)
-        if found is not None:
-            trainer.restore(found[0])
-            spent = found[1]
+    if path is not None and (found := load_checkpoint(path, fingerprint)) is not None:
+        state, spent = found
+        trainer.restore(state)
     writes = path if exchange.rank == 0 else None
     seconds = _run(trainer, spent, writes, checkpoint_every, fingerprint, progress)
     if isinstance(model, ClickSAGE):
@@ -344,7 +342,8 @@ def _run(
     _expect_finite(trainer)
     while trainer.done < trainer.steps:
         trainer.run(min(stride, trainer.steps - trainer.done))
-        _wait(trainer)
+        if trainer.step.is_cuda:
+            torch.cuda.synchronize(trainer.step.device)
         if trainer.exchange.size == 1 or trainer.done == trainer.steps:
             _expect_finite(trainer)  # ranks look at times of their own; at the end all do
         now = time.perf_counter()
@@ -362,11 +361,6 @@ def _run(
             progress(TrainProgress(done, trainer.steps, loss, seconds, left))
             looked, reported = now, done
     return spent + time.perf_counter() - start
-
-
-def _wait(trainer: ClickTrainer) -> None:
-    if trainer.step.is_cuda:
-        torch.cuda.synchronize(trainer.step.device)
 
 
 def _expect_finite(trainer: ClickTrainer) -> None:

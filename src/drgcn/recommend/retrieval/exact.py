@@ -33,6 +33,11 @@ from drgcn.recommend.retrieval.ranking import (
 )
 from drgcn.sampling import CSRGraph
 
+if triton_available():
+    from drgcn.recommend.retrieval.kernels import keys_by_kernel, maxima_by_kernel
+else:
+    keys_by_kernel = maxima_by_kernel = None  # type: ignore[assignment]
+
 _SCORES = 2**24  # held at a time where there is no kernel
 _NUMBERS = 2**24  # gathered at a time where there is no kernel
 _EXTRA = 10  # blocks beyond n in the first choice
@@ -104,21 +109,15 @@ class BlockChoice:
         return cls(chunk.gather(1, place // width) * width + place % width, best, outside)
 
 
-if triton_available():
-    from drgcn.recommend.retrieval.kernels import maxima_by_kernel as _maxima_by_kernel
-else:
-    _maxima_by_kernel = None  # type: ignore[assignment]
-
-
 def block_maxima(queries: RoundedVectors, blocks: ItemBlocks) -> tuple[Tensor, Tensor]:
     """Maxima of the rounded scores ``[q, chunks * chunk_blocks]``, and by chunk ``[q, chunks]``.
 
     Blocks without an item have minus infinity.
     """
     tiling = blocks.tiling
-    kernel = _maxima_by_kernel is not None and queries.values.is_cuda and blocks.dim <= WIDEST
+    kernel = maxima_by_kernel is not None and queries.values.is_cuda and blocks.dim <= WIDEST
     if kernel and tiling.dtype != "float32":
-        maxima, tops = _maxima_by_kernel(queries, blocks)
+        maxima, tops = maxima_by_kernel(queries, blocks)
     else:
         maxima, tops = maxima_by_torch(queries, blocks)
     maxima[:, blocks.num_blocks :] = -torch.inf
@@ -156,12 +155,6 @@ def _ratio(queries: RoundedVectors, blocks: ItemBlocks) -> float:
     return float(queries.scale[0, 0]) / blocks.scale
 
 
-if triton_available():
-    from drgcn.recommend.retrieval.kernels import keys_by_kernel as _keys_by_kernel
-else:
-    _keys_by_kernel = None  # type: ignore[assignment]
-
-
 def rescored(
     queries: Tensor, items: ItemBlocks, blocks: Tensor, floor: Tensor, capacity: int
 ) -> tuple[Tensor, Tensor]:
@@ -179,8 +172,8 @@ def rescored(
         whether a query's keys are all there ``[q]``.
     """
     capacity = min(capacity, blocks.size(1) * items.tiling.block)
-    if _keys_by_kernel is not None and queries.is_cuda and items.dim <= WIDEST:
-        return _keys_by_kernel(queries, items, blocks, floor, capacity)
+    if keys_by_kernel is not None and queries.is_cuda and items.dim <= WIDEST:
+        return keys_by_kernel(queries, items, blocks, floor, capacity)
     return keys_by_torch(queries, items, blocks, floor, capacity)
 
 
@@ -335,7 +328,7 @@ class _Search:
             seen = is_seen(self.exclude, rows, from_ranking_key(keys)[1])
             keys = keys.masked_fill(seen, NOTHING)
         if keys.size(1) < self.n:
-            keys = torch.nn.functional.pad(keys, (0, self.n - keys.size(1)), value=NOTHING)
+            keys = F.pad(keys, (0, self.n - keys.size(1)), value=NOTHING)
         return keys.topk(self.n, dim=1).values
 
     def _degree(self, rows: Tensor) -> Tensor:

@@ -23,9 +23,8 @@ import torch
 from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, expect_ages
-from drgcn.recommend.clicks.splits import ClickSplit, EvaluationSplit
+from drgcn.recommend.clicks.splits import EvaluationSplit
 from drgcn.recommend.model.embedding import embed_all
-from drgcn.recommend.model.encoder import ClickAttributes
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.fitting import Fit, Fitting, Look, Plateau, choose_half_life
 from drgcn.recommend.model.lightgcn import LightGCN
@@ -120,12 +119,9 @@ class StudyRun:
     def tested(self, model: Model) -> dict[int, RankingReport]:
         """The reports of the test, for every length of lists."""
         split = self.parts.test.to(self.device)
-        attributes = None
-        if isinstance(model, ClickSAGE):
-            attributes = model.prepare(self.data, self.device)
-        found = {
-            n: self._ranked(model, attributes, split, n, baselines=True) for n in self.settings.n
-        }
+        vectors = embed_all(model, self.data, split.train)
+        seen = self.settings.exclude_seen
+        found = {n: evaluate(*vectors, split, n, exclude_seen=seen) for n in self.settings.n}
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # so that its seconds are counted
         return found
@@ -179,25 +175,6 @@ class StudyRun:
             "environment": environment,
         }
         save_run(keep, fit.model, facts, fit.losses, record)
-
-    def _ranked(
-        self,
-        model: Model,
-        attributes: ClickAttributes | None,
-        split: ClickSplit,
-        n: int,
-        users: torch.Tensor | None = None,
-        baselines: bool = False,
-    ) -> RankingReport:
-        vectors = embed_all(model, self.data if attributes is None else attributes, split.train)
-        return evaluate(
-            *vectors,
-            split,
-            n,
-            exclude_seen=self.settings.exclude_seen,
-            users=users,
-            baselines=baselines,
-        )
 
     def _report(self, now: TrainProgress) -> None:
         if self.progress is not None:
