@@ -16,12 +16,10 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Any, cast
 
-import h11
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import ClientDisconnect
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from drgcn.errors import InputError
@@ -239,38 +237,26 @@ def _detail(words: str) -> str:
     return json.dumps({"detail": words.encode("utf-8", "backslashreplace").decode()})
 
 
-class _HeldFlow(FlowControl):
-    """Reads nothing more of a client who has sent more than the request that is answered.
+class _HeldTransport:
+    """A transport that sends what is written in one turn of the loop at once, and reads nothing
+    more of a client who has sent more than the request that is answered.
 
-    uvicorn pauses then, and goes on as soon as the application asks for the body.
-
-    Args:
-        transport: What is read.
-        parser: What tells whether a request is there as a whole.
-    """
-
-    def __init__(self, transport: asyncio.Transport, parser: h11.Connection) -> None:
-        super().__init__(transport)
-        self._parser = parser
-
-    def resume_reading(self) -> None:
-        """Go on, unless a whole request waits for its answer."""
-        if self._parser.their_state is not h11.DONE:
-            super().resume_reading()
-
-
-class _JoinedWrites:
-    """A transport that sends what is written in one turn of the loop at once.
-
-    uvicorn writes the head of an answer and its body one after the other.
+    uvicorn writes the head of an answer and its body one after the other. It pauses where too
+    much was sent, and goes on as soon as the application asks for the body.
 
     Args:
         transport: The transport.
+        is_answering: Tells whether a whole request waits for its answer.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: asyncio.Transport, is_answering: Callable[[], bool]) -> None:
+        self._transport, self._is_answering = transport, is_answering
         self._parts: list[bytes] = []
+
+    def resume_reading(self) -> None:
+        """Go on, unless a whole request waits for its answer."""
+        if not (self._is_answering() or self._transport.is_closing()):
+            self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
         """Take note of what is to be sent."""
@@ -311,8 +297,8 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Begin."""
-        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport)))
-        self.flow = _HeldFlow(self.transport, self.conn)
+        held = _HeldTransport(transport, self._is_answering)
+        super().connection_made(cast("asyncio.Transport", held))
         count = len(self.connections)
         self.one_too_many = count > self.limits.connections
         if count > 2 * self.limits.connections:  # too many even to wait for what they ask
@@ -330,12 +316,12 @@ class LimitedConnection(H11Protocol):
         """Wait for the next request."""
         self._start_clock(self.limits.seconds)
         super().on_response_complete()
-        self.flow.resume_reading()
+        self.transport.resume_reading()
 
     def shutdown(self) -> None:
         """Let a request that is whole be answered; others have a moment."""
         super().shutdown()
-        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:
+        if not self._is_answering():
             self._start_clock(_LAST_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -343,6 +329,10 @@ class LimitedConnection(H11Protocol):
         if self._clock is not None:
             self._clock.cancel()
         super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not (cycle.more_body or cycle.response_complete)
 
     def _refuse(self) -> None:
         self.transport.write(_BUSY_ANSWER)
