@@ -17,7 +17,7 @@ from torch import Tensor
 
 _BITS = 64
 _PIECE = 1 << 14  # hashes that stay in a core's own cache while they are made
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 _CALL = 0x2545F4914F6CDD1D
 SPREAD = 0xD1342543DE82EF95
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finaliser of SplitMix64
@@ -37,20 +37,41 @@ def step_key(key: Tensor, step: Tensor) -> Tensor:
     Multiples of an odd constant near the golden ratio lie far apart, so that counters that start
     at the keys of different steps do not overlap.
     """
-    return key + step * _signed(_GOLDEN)
+    return key + step * signed(GOLDEN)
 
 
 def call_key(key: Tensor, call: int) -> Tensor:
     """Return the key of one draw within a step, likewise apart from the others."""
-    return key + _signed(call * _CALL)
+    return key + signed(call * _CALL)
 
 
 def mix(z: Tensor) -> Tensor:
     """Hash 64-bit integers by a bijection that spreads every input bit over the output."""
-    z = z * _signed(SPREAD)
-    z = (z ^ _shift(z, 30)) * _signed(MIX[0])
-    z = (z ^ _shift(z, 27)) * _signed(MIX[1])
-    return z ^ _shift(z, 31)
+    return scatter_bits(z * signed(SPREAD))
+
+
+def scatter_bits(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser: a bijection in which every bit of the input moves all bits."""
+    z = (z ^ high_bits(z, _BITS - 30)) * signed(MIX[0])
+    z = (z ^ high_bits(z, _BITS - 27)) * signed(MIX[1])
+    return z ^ high_bits(z, _BITS - 31)
+
+
+def high_bits(z: Tensor, count: int) -> Tensor:
+    """Return the ``count`` highest of 64 bits as a number from 0 to ``2**count - 1``."""
+    # torch shifts copies of the sign in from the left; the mask takes them away.
+    return (z >> (_BITS - count)) & ((1 << count) - 1)
+
+
+def below(z: Tensor, limit: int | Tensor) -> Tensor:
+    """Return whole numbers from 0 to ``limit - 1`` by the 32 highest bits; limits up to 2**31."""
+    return (high_bits(z, 32) * limit) >> 32
+
+
+def signed(number: int) -> int:
+    """Return the signed 64-bit integer with the bits of an unsigned one, modulo ``2**64``."""
+    half = 1 << (_BITS - 1)
+    return (number + half) % (1 << _BITS) - half
 
 
 def random_16bit(key: Tensor, count: int) -> Tensor:
@@ -87,16 +108,5 @@ def random_uniform(key: Tensor, count: int, dtype: torch.dtype) -> Tensor:
     """Draw ``count`` numbers, uniform on ``[0, 1)``, from each of the keys ``[...]``."""
     bits = _MANTISSA[dtype]  # all that the type holds, so that nothing rounds up to 1
     counter = torch.arange(count, device=key.device)
-    number = _shift(mix(counter + key[..., None]), _BITS - bits)
+    number = high_bits(mix(counter + key[..., None]), bits)
     return number.to(dtype) * 2.0**-bits
-
-
-def _signed(number: int) -> int:
-    """Return the signed 64-bit integer with the bits of an unsigned one, modulo ``2**64``."""
-    half = 1 << (_BITS - 1)
-    return (number + half) % (1 << _BITS) - half
-
-
-def _shift(z: Tensor, bits: int) -> Tensor:
-    """Shift right logically; torch's own shift is arithmetic and repeats the sign bit."""
-    return (z >> bits) & ((1 << (_BITS - bits)) - 1)

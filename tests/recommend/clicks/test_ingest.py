@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from drgcn.recommend.clicks import ClickData, ClickGraph, IngestSettings, ingest, ingest_sql
-from drgcn.recommend.clicks.graph import NpyStream, write_clicks
+from drgcn.recommend.clicks.graph import npy_stream, write_clicks
 
 from .tables import (
     DAY,
@@ -284,9 +284,9 @@ def test_a_text_that_means_nothing(tmp_path):
 def test_a_file_that_grows(tmp_path):
     for pieces in [[], [3, 0, 4], [1] * 200]:
         values = np.arange(sum(pieces), dtype=np.int16)
-        with NpyStream(tmp_path / "a" / "b.npy", np.int16) as stream:
+        with npy_stream(tmp_path / "a" / "b.npy", np.int16) as append:
             for end, length in zip(np.cumsum(pieces), pieces, strict=True):
-                stream.append(values[end - length : end].astype(np.int64))
+                append(values[end - length : end].astype(np.int64))
         found = np.load(tmp_path / "a" / "b.npy")
         assert found.dtype == np.int16
         assert found.tolist() == values.tolist()

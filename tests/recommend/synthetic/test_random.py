@@ -10,17 +10,15 @@ from drgcn.errors import InputError
 from drgcn.recommend.synthetic.random import (
     CELLS,
     FIXED,
-    below,
     clicks_of_users,
     counters,
     hash64,
-    high_bits,
     portable_power,
     rank_table,
-    scatter_bits,
     share_out,
     stream_key,
 )
+from drgcn.streams import below, high_bits, scatter_bits
 from tests.recommend.synthetic.literal_astar import as_signed, key_of, nth, splitmix
 
 # The first outputs of the reference implementation, as printed in several libraries.

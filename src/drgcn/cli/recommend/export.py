@@ -239,15 +239,7 @@ def query(
     if out is None:
         if len(rows) > _SHOWN:
             raise InputError(f"Expected --out for more than {_SHOWN} users; found {len(rows):,}.")
-        table = table_of(rows)
-        if json:
-            print(jsonlib.dumps({"rows": table.to_pylist(), "unknown": unknown, **settings}))
-            return
-        print("\t".join(table.column_names))
-        for row in table.to_pylist():
-            print("\t".join(map(_shown, row.values())))
-        if unknown:  # not among the rows, which another program may read
-            print(f"{unknown:,} unknown ids left out", file=sys.stderr)
+        _print_lists(table_of(rows), unknown, settings, json)
         return
     with list_writer(out) as writer, ProgressLine("searching", quiet) as line:
         # An empty list of users still makes a table with columns.
@@ -262,6 +254,17 @@ def query(
         return
     print(f"{len(rows):,} lists, {writer.rows:,} rows; {unknown:,} unknown ids left out")
     print(f"written to {out}")
+
+
+def _print_lists(table: Any, unknown: int, settings: dict[str, Any], json: bool) -> None:
+    if json:
+        print(jsonlib.dumps({"rows": table.to_pylist(), "unknown": unknown, **settings}))
+        return
+    print("\t".join(table.column_names))
+    for row in table.to_pylist():
+        print("\t".join(map(_shown, row.values())))
+    if unknown:  # not among the rows, which another program may read
+        print(f"{unknown:,} unknown ids left out", file=sys.stderr)
 
 
 def _explain(recommender: Recommender, item: int, user: int | Visitors, json: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -295,47 +294,24 @@ def _counted(graph: CSRGraph) -> CSRGraph:
     )
 
 
-class NpyStream:
-    """Appends one-dimensional pieces to a file that ``np.load`` reads when it is closed.
+@contextmanager
+def npy_stream(path: Path, dtype: npt.DTypeLike) -> Iterator[Callable[[npt.NDArray[Any]], None]]:
+    """Yield a function that appends one-dimensional pieces to a file for ``np.load``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False}
+    length = 0
 
-    Args:
-        path: The file.
-        dtype: Type of its entries.
-    """
+    def append(piece: npt.NDArray[Any]) -> None:
+        nonlocal length
+        file.write(np.ascontiguousarray(piece, dtype=dtype).data)
+        length += len(piece)
 
-    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.dtype = np.dtype(dtype)
-        self.length = 0
-        self._file = path.open("w+b")
-        self._write_header()
-
-    def append(self, piece: npt.NDArray[Any]) -> None:
-        """Add entries at the end."""
-        self._file.write(np.ascontiguousarray(piece, dtype=self.dtype).data)
-        self.length += len(piece)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    with path.open("w+b") as file:
+        npy.write_array_header_1_0(file, header | {"shape": (0,)})
+        yield append
         # NumPy leaves room in the header for a longer first axis: it is written over in place.
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
-
-    def _write_header(self) -> None:
-        header = {
-            "descr": npy.dtype_to_descr(self.dtype),
-            "fortran_order": False,
-            "shape": (self.length,),
-        }
-        npy.write_array_header_1_0(self._file, header)
+        file.seek(0)
+        npy.write_array_header_1_0(file, header | {"shape": (length,)})
 
 
 def write_clicks(
@@ -357,9 +333,9 @@ def write_clicks(
     counts = np.zeros(num_users + 1, dtype=np.int64)
     last = (-1, -1)
     with ExitStack() as stack:
-        col = stack.enter_context(NpyStream(folder / "by_user" / "col.npy", kind))
+        add_col = stack.enter_context(npy_stream(folder / "by_user" / "col.npy", kind))
         if with_days:
-            days = stack.enter_context(NpyStream(folder / "days.npy", np.int16))
+            add_days = stack.enter_context(npy_stream(folder / "days.npy", np.int16))
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -368,9 +344,9 @@ def write_clicks(
             new[0] = (users[0], items[0]) != last
             new[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
             last = (users[-1], items[-1])
-            col.append(items[new])
+            add_col(items[new])
             if with_days:
-                days.append(batch["d"].to_numpy()[new])
+                add_days(batch["d"].to_numpy()[new])
             first = int(users[0])
             here = np.bincount(users[new] - first)  # sorted: a batch spans few users
             counts[first + 1 : first + 1 + len(here)] += here

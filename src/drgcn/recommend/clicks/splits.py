@@ -13,7 +13,7 @@ from drgcn._format import plural
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.streams import mix
+from drgcn.streams import high_bits, mix
 
 SplitKind = Literal["official", "days", "time", "last", "random"]
 #: Fewer clicks to find than this leave a measure to chance.
@@ -408,7 +408,7 @@ def _chance(graph: ClickGraph, seed: int) -> Tensor:
 
 
 def _hashed(numbers: Tensor, seed: int) -> Tensor:
-    return (mix(mix(numbers) + seed) >> 32) & ((1 << 32) - 1)
+    return high_bits(mix(mix(numbers) + seed), 32)
 
 
 def _expect_days(data: ClickData) -> None:

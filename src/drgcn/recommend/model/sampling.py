@@ -16,7 +16,7 @@ from drgcn.kernels import triton_available
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.model.exchange import Exchange
 from drgcn.sampling.graph import CSRGraph
-from drgcn.streams import call_key, mix, step_key, stream_key
+from drgcn.streams import below, call_key, high_bits, mix, step_key, stream_key
 
 if triton_available():
     from drgcn.recommend.model.kernels import drawn_on_cuda
@@ -26,7 +26,6 @@ else:
 Side = Literal["user", "item"]
 Draw = Literal["clicks", "users"]
 _HALF = 32
-_LOW = (1 << _HALF) - 1
 _POSITIVE = (1 << 63) - 1
 _ROUNDS = 4  # of the Feistel network
 _TRIES = 4  # draws of an unclicked item before all are looked at
@@ -63,7 +62,7 @@ def draw_systematic(
     begin = graph.rowptr[row].long()
     degree = torch.where(known, graph.rowptr[row + 1].long() - begin, 0)
     counter = torch.arange(first, first + rows.numel(), device=rows.device).view(rows.shape)
-    chance = (mix(key + counter) >> _HALF) & _LOW
+    chance = high_bits(mix(key + counter), _HALF)
     step = torch.arange(count, device=rows.device) << _HALF
     place = (((step + chance.unsqueeze(-1)) * degree.unsqueeze(-1)) >> _HALF) // count
     real = degree.unsqueeze(-1) > 0
@@ -282,7 +281,7 @@ class Positives:
 
     def _weighted(self, place: Tensor, epoch: Tensor) -> Tensor:
         """The clicks at equal distances on a line on which each has its weight as length."""
-        turn = ((mix(step_key(call_key(self._key, 3), epoch)) >> _HALF) & _LOW).double()
+        turn = high_bits(mix(step_key(call_key(self._key, 3), epoch)), _HALF).double()
         ends, size = self._ends, self.clicks.num_clicks
         found = torch.searchsorted(
             ends, (place + turn / (1 << _HALF)) / size * ends[-1], right=True
@@ -301,11 +300,11 @@ class Positives:
     def _of_users(self, place: Tensor) -> tuple[Tensor, Tensor]:
         rows = self.clicks.by_user
         chance = mix(call_key(self._key, 1) + place)
-        user = self._active[((chance >> _HALF) & _LOW) * self._active.numel() >> _HALF]
+        user = self._active[below(chance, self._active.numel())]
         begin = rows.rowptr[user]
         degree = rows.rowptr[user + 1] - begin
         chance = mix(call_key(self._key, 2) + place)
-        return user, rows.col[begin + (((chance >> _HALF) & _LOW) * degree >> _HALF)].long()
+        return user, rows.col[begin + below(chance, degree)].long()
 
 
 def item_shares(clicks: ClickGraph, weights: Tensor | None = None) -> Tensor:
@@ -321,13 +320,13 @@ def item_shares(clicks: ClickGraph, weights: Tensor | None = None) -> Tensor:
 def uniform_items(key: Tensor, count: int, num_items: int, first: int = 0) -> Tensor:
     """``count`` items with the same chance each, from place ``first`` on ``[count]``."""
     place = torch.arange(first, first + count, device=key.device)
-    return ((mix(key + place) >> _HALF) & _LOW) * num_items >> _HALF
+    return below(mix(key + place), num_items)
 
 
 def chances(key: Tensor, count: int, first: int = 0) -> Tensor:
     """``count`` uniform numbers from 0 to 1, from place ``first`` on ``[count]``."""
     place = torch.arange(first, first + count, device=key.device)
-    return ((mix(key + place) >> _HALF) & _LOW).double() / (1 << _HALF)
+    return high_bits(mix(key + place), _HALF).double() / (1 << _HALF)
 
 
 def unclicked_items(

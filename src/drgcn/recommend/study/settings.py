@@ -232,45 +232,20 @@ class StudySettings:
 
     def model_options(self) -> ModelOptions:
         """Options of the model that is trained."""
-        return ModelOptions(
-            model=self.model,
-            gate=self.gate,
-            seed=self.seed,
-            channels=self.channels,
-            layers=self.layers,
-            fan_outs=self.fan_outs,
-            user_ids=self.user_ids,
-            item_ids=self.item_ids,
-            temperature=self.temperature,
-            normalize=self.normalize,
-        )
+        return ModelOptions(**self._own(ModelOptions))
 
     def training(self, steps: int) -> TrainSettings:
         """Settings of a training of so many steps."""
-        return TrainSettings(
-            seed=self.seed,
-            steps=steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            loss=self.loss,
-            negatives=self.negatives,
-            logq=self.logq,
-            draw=self.draw,
-            bfloat16=self.bfloat16,
-            half_life=self.half_life,
-        )
+        return TrainSettings(steps=steps, **self._own(TrainSettings))
 
     def stopping(self) -> Stopping:
         """Rule by which training ends."""
-        return Stopping(
-            epochs_max=self.epochs_max,
-            every=self.every,
-            patience=self.patience,
-            n=self.n[0],
-            exclude_seen=self.exclude_seen,
-            most_users=self.valid_users,
-        )
+        own = self._own(Stopping) | {"n": self.n[0], "most_users": self.valid_users}
+        return Stopping(**own)
+
+    def _own(self, kind: type[ModelOptions | TrainSettings | Stopping]) -> dict[str, Any]:
+        """Settings that are named alike in another class."""
+        return {f.name: getattr(self, f.name) for f in fields(kind) if f.name in _NAMES}
 
     def steps(self, epochs: float, clicks: int) -> int:
         """Steps that show so many clicks so often."""
@@ -293,6 +268,9 @@ class StudySettings:
         lists = ("n", "fan_outs")
         own: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in values.items()}
         return cls(**own)
+
+
+_NAMES: Final = frozenset(field.name for field in fields(StudySettings))
 
 
 def recipe(data: str, model: ModelName = "sage", *, fast: bool = False) -> StudySettings:

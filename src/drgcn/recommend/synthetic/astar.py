@@ -21,17 +21,16 @@ from drgcn.recommend.synthetic.attributes import item_attributes, user_attribute
 from drgcn.recommend.synthetic.clicks import AstarParameters, AstarSizes, ClickDrawing, TopicMap
 from drgcn.recommend.synthetic.random import (
     Stream,
-    below,
     chunk_bounds,
     chunk_size,
     clicks_of_users,
     counters,
     for_each_chunk,
     hash64,
-    scatter_bits,
     stream_key,
 )
 from drgcn.sampling.graph import CSRGraph
+from drgcn.streams import below, scatter_bits
 
 _PIECES = {"cuda": 2**24, "cpu": 2**15}
 # The columns of the rows from a first to before a last.

@@ -25,9 +25,9 @@ from drgcn.recommend.synthetic.random import (
     counters,
     for_each_chunk,
     hash64,
-    high_bits,
     stream_key,
 )
+from drgcn.streams import high_bits
 
 SPREAD: Final = 2**15  # standard deviation of the noise, see attributes.py
 MISSING: Final = 2**16  # index of the missing value
@@ -242,10 +242,9 @@ class AttributeDrawing:
         streams: tuple[Stream, Stream],
         parameters: AstarParameters,
         seed: int,
-        topics: int,
-        device: torch.device,
+        topics: TopicMap,
     ) -> AttributeDrawing:
-        """Make the tables.
+        """Make the tables, on the device of the topics.
 
         Args:
             numbers: Columns of numbers.
@@ -253,10 +252,10 @@ class AttributeDrawing:
             streams: Where numbers and where categories are drawn from.
             parameters: What shapes them.
             seed: Seed of everything.
-            topics: Number of topics.
-            device: Where to draw.
+            topics: The topics.
         """
-        topic = counters(0, topics, device)
+        device = topics.starts.device
+        topic = counters(0, topics.sizes.numel(), device)
         reach = round(parameters.topic_signal * SPREAD)
         levels = [
             (
@@ -325,37 +324,33 @@ def user_attributes(
     parameters: AstarParameters, sizes: AstarSizes, seed: int, topics: TopicMap, chunk: int
 ) -> AttributeTable:
     """The 27 attributes of each user."""
-    device = topics.starts.device
     drawing = AttributeDrawing.prepare(
         number_columns(USER_NUMBERS),
         user_categories(sizes.topics),
         (Stream.USER_NUMBERS, Stream.USER_CATEGORIES),
         parameters,
         seed,
-        sizes.topics,
-        device,
+        topics,
     )
 
     def truth(begin: int, end: int) -> NodeTruth:
         tastes = draw_tastes(begin, end, parameters, seed, topics)
         return NodeTruth(tastes.topics[:, 0], tastes.topics[:, 1], tastes.latents)
 
-    return _filled(drawing, sizes.users, chunk, device, truth)
+    return _filled(drawing, sizes.users, chunk, truth)
 
 
 def item_attributes(
     parameters: AstarParameters, sizes: AstarSizes, seed: int, topics: TopicMap, chunk: int
 ) -> AttributeTable:
     """The 33 attributes of each item."""
-    device = topics.starts.device
     drawing = AttributeDrawing.prepare(
         number_columns(ITEM_NUMBERS),
         item_categories(sizes.topics),
         (Stream.ITEM_NUMBERS, Stream.ITEM_CATEGORIES),
         parameters,
         seed,
-        sizes.topics,
-        device,
+        topics,
     )
 
     def truth(begin: int, end: int) -> NodeTruth:
@@ -363,16 +358,16 @@ def item_attributes(
         topic = topics.topic_at(place)
         return NodeTruth(topic, topic, topics.latents[place].long())
 
-    return _filled(drawing, sizes.items, chunk, device, truth)
+    return _filled(drawing, sizes.items, chunk, truth)
 
 
 def _filled(
     drawing: AttributeDrawing,
     rows: int,
     chunk: int,
-    device: torch.device,
     truth: Callable[[int, int], NodeTruth],
 ) -> AttributeTable:
+    device = drawing.values.device
     numeric = torch.empty(rows, len(drawing.numbers), device=device, dtype=torch.float32)
     codes = torch.empty(rows, len(drawing.categories), device=device, dtype=torch.int32)
 

@@ -19,15 +19,14 @@ from torch import Tensor
 from drgcn.errors import InputError
 from drgcn.recommend.synthetic.random import (
     Stream,
-    below,
     counters,
     hash64,
-    high_bits,
     portable_power,
     rank_table,
     share_out,
     stream_key,
 )
+from drgcn.streams import below, high_bits
 
 _LEAST_ITEMS = 4
 GROUPS = 5  # three favourite topics, the rising one, and all the rest
