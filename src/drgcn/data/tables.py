@@ -26,17 +26,19 @@ ACCOUNT: Final = "refined.json"
 # A row must fit into a block, and a row can have many thousand columns.
 _BLOCK: Final = 1 << 24
 _NO_COLUMNS: Final = Columns()
+# Columns that a warning names.
+_FEW: Final = 8
 
 
 def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
     """Read ``nodes.csv`` and ``edges.csv`` (or ``.parquet``) of a folder.
 
     ``nodes`` has a column ``id``, any number of numeric feature columns, and if known ``label``
-    (numbers or words, empty where unknown) and ``split`` (train, val, test or empty). ``edges``
-    has ``source`` and ``target``, which are ids; either direction, or both, may be listed. If it
-    has ``weight``, edges have weights. The column ``columns.target`` holds measured values to
-    predict, ``columns.identity`` what thing a node is (both empty where unknown); neither is a
-    feature.
+    (numbers or words, empty where unknown) and ``split`` (train, val, test or empty); columns of
+    words alone are left out with a warning. ``edges`` has ``source`` and ``target``, which are
+    ids; either direction, or both, may be listed. If it has ``weight``, edges have weights. The
+    column ``columns.target`` holds measured values to predict, ``columns.identity`` what thing a
+    node is (both empty where unknown); neither is a feature.
     """
     target, identity = columns.target, columns.identity
     _expect_as_refined(folder)
@@ -73,7 +75,8 @@ def read_folder(folder: Path, columns: Columns = _NO_COLUMNS) -> Parts:
 
 
 def _feature_columns(nodes: _Table, columns: Columns) -> list[str]:
-    """Return the names of the feature columns of a table of nodes, which has some, and rows."""
+    """Return the names of the feature columns of a table of nodes, which has some, and rows;
+    columns without a number are left out with a warning."""
     nodes.require("id")
     nodes.require(*(name for _, name in columns.named))
     if columns.identity is not None and columns.identity in (*_NOT_FEATURES, columns.target):
@@ -82,15 +85,31 @@ def _feature_columns(nodes: _Table, columns: Columns) -> list[str]:
             f"{columns.identity!r}, which has another meaning. Name another."
         )
     _refuse_misspelt(nodes, columns)
+    if not nodes.rows:
+        raise InputError(f"{nodes.path} has a header but no rows: write one row per node")
     others = (*_NOT_FEATURES, columns.target, columns.identity)
-    features = [name for name in nodes.names if name not in others]
+    names = [name for name in nodes.names if name not in others]
+    words = {name: first for name in names if (first := nodes.words_alone(name)) is not None}
+    features = [name for name in names if name not in words]
     if not features:
         raise InputError(
             f"{nodes.path} has no feature columns: add at least one numeric column beside "
             f"{', '.join(nodes.names)}"
         )
-    if not nodes.rows:
-        raise InputError(f"{nodes.path} has a header but no rows: write one row per node")
+    if words:
+        found = [f"{n} ({repr(w) if w else 'empty'})" for n, w in list(words.items())[:_FEW]]
+        found += [f"{len(words) - _FEW:,} more"] if len(words) > _FEW else []
+        warn(f"{nodes.path}: left out of the features, as no cell is a number: {', '.join(found)}")
+    for name in features:
+        if name.strip().lower() in _LABELS[1:]:
+            warn(
+                f"{nodes.path}: the column {name!r} is taken for a feature, 'label' for the class"
+            )
+        if name.startswith("Unnamed:"):
+            warn(
+                f"{nodes.path}: the column {name!r}, which looks like row numbers, is taken for "
+                "a feature"
+            )
     return features
 
 
@@ -150,15 +169,6 @@ def _refuse_misspelt(nodes: _Table, columns: Columns) -> None:
                 f"{nodes.path}: expected the classes in a column 'label'; found none, but a "
                 f"column {name!r}. Name it 'label' if it holds the classes, say --target {name} "
                 f"if it holds measured values to predict, else name it otherwise."
-            )
-        if meant in _LABELS[1:]:
-            warn(
-                f"{nodes.path}: the column {name!r} is taken for a feature, 'label' for the class"
-            )
-        if name.startswith("Unnamed:"):
-            warn(
-                f"{nodes.path}: the column {name!r}, which looks like row numbers, is taken for "
-                "a feature"
             )
 
 
@@ -291,12 +301,11 @@ class _Table:
             raise InputError(
                 f"{self.path}: {self.place(row)} has no value in the column {name!r}: fill it"
             )
-        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        words = self.text(name) if is_text else column.combine_chunks()
+        words = self.text(name) if _is_text(column.type) else column.combine_chunks()
         try:
             values = words.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         except pa.ArrowException:
-            if not is_text:
+            if not _is_text(column.type):
                 raise InputError(
                     f"{self.path}: the column {name!r} must hold numbers, not {column.type}: drop "
                     "it if it is no feature"
@@ -314,6 +323,21 @@ class _Table:
     def values(self, name: str) -> npt.NDArray[np.float64]:
         """Return a column as numbers, NaN where a cell is empty."""
         return self._floats(name, [word or "nan" for word in self.text(name).to_pylist()])
+
+    def words_alone(self, name: str) -> str | None:
+        """Return the first word of a column of text, or of days and times, without any number."""
+        import pyarrow as pa
+
+        column, first = self._column(name), ""
+        if not (_is_text(column.type) or pa.types.is_temporal(column.type)):
+            return None
+        for cell in column:
+            word = str(cell.as_py() or "").strip()
+            with suppress(ValueError):
+                _number(word)
+                return None
+            first = first or word
+        return first
 
     def require(self, *names: str) -> None:
         """Refuse a table without one of these columns."""
@@ -337,9 +361,7 @@ class _Table:
         values = np.empty(len(words))
         for row, word in enumerate(words):
             try:
-                if not word.isascii() or "_" in word:
-                    raise ValueError("digits that only Python reads as a number")
-                values[row] = float(word)
+                values[row] = _number(word)
             except ValueError:
                 found = repr(word) if word else "an empty cell"
                 raise InputError(
@@ -347,6 +369,19 @@ class _Table:
                     "must hold numbers: correct it, or drop the column if it is no feature"
                 ) from None
         return values
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether a type of Arrow is text."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _number(word: str) -> float:
+    if not word.isascii() or "_" in word:
+        raise ValueError("digits that only Python reads as a number")
+    return float(word)
 
 
 def _place(path: Path, row: int) -> str:
