@@ -1,6 +1,9 @@
 """``compare``: any model with and without gates, and the answer when nothing was learnt."""
 
+import warnings
+from dataclasses import replace
 from itertools import chain, combinations
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import drgcn
 from drgcn import compare, fit, insert_reweighting, load
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.studies.comparison import Comparison, Guess, Scores
 from drgcn.training.objectives import objective_for
 
@@ -43,6 +46,19 @@ def test_rows_are_those_of_fit_with_each_gate_inserted(planted):
     text = found.summary()
     assert found.verdict in text
     assert all(f"| {name} |" in text for name in ("plain", "dr", "static", "constant"))
+
+
+def test_columns_that_drown_the_others_are_told(planted):
+    data = planted.clone()
+    data.x[:, 0] *= 1000
+    make = lambda: GCN(data.num_features, 4, 1, 4)  # noqa: E731
+    with pytest.warns(DrgcnWarning, match=r"wildly different scales.*Standardise") as told:
+        compare(make, data, range(2), epochs=1)
+    assert [Path(one.filename).name for one in told] == ["test_compare.py"]
+    data.dataset = replace(data.dataset, normalize="row")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DrgcnWarning)
+        compare(make, data, range(2), epochs=1)
 
 
 def test_rows_begin_with_the_same_weights(planted):

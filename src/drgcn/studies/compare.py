@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch_geometric.data import Data
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, warn
 from drgcn.insertion import insert_reweighting
+from drgcn.stability.measure import feature_variance, loudest, warning_of_scales
 from drgcn.studies.comparison import GATES, Comparison, Guess, Scores
 from drgcn.training import fit
 from drgcn.training.calling import Prepare, default_prepare, new_model
@@ -67,6 +70,7 @@ def compare(
     seeds = tuple(seeds) if isinstance(seeds, Iterable) else seeds  # an iterator is read once
     makers = {gate: _gated(make_model, gate, data, options.get("prepare")) for gate in gates}
     _expect_different_rows(makers)
+    _warn_of_scales(data)
     fits = {}
     for gate, make in makers.items():
         own = dict(options)
@@ -138,6 +142,17 @@ def _expect_different_rows(makers: Mapping[str | None, Callable[[], torch.nn.Mod
             f"Expected a model without gates, or a function that builds it with the gate it is "
             f"given; found the same parameters plain and with {same[0]!r}."
         )
+
+
+def _warn_of_scales(data: TaskData) -> None:
+    """Warn if a few columns of features that were left as they are drown the others."""
+    if not isinstance(data, Data) or "x" not in data:
+        return
+    if getattr(data.get("dataset"), "normalize", "none") != "none":
+        return
+    with suppress(InputError):  # of features that fit refuses, in its own words
+        if words := warning_of_scales(loudest(feature_variance(data.x))):
+            warn(words)
 
 
 def guess_of(
