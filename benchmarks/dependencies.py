@@ -18,7 +18,11 @@ import torch
 from measuring import write_csv
 
 ROOT = Path(__file__).parent.parent
-MODULES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss"}
+MODULES = {
+    "scikit-learn": "sklearn",
+    "faiss-cpu": "faiss",
+    "sphinx-mathjax-offline": "sphinx-mathjax-offline",  # with hyphens, as no import could say
+}
 TIMES = 2
 CODE = """
 import importlib, sys, time

@@ -59,14 +59,12 @@ def citation_words(records: Sequence[RunRecord], models: Sequence[str] = ("gcn",
         signs = [one.sign for one in tests if one.model == model and one.name in CITATION]
         parts.append(
             f"surely gains in {signs.count('up')} and surely loses in {signs.count('down')} of "
-            f"{len(signs)} settings of {model.upper()}"
+            f"{len(signs)} {model.upper()} settings"
         )
-    left = (
-        f"; {len(family.apart)} settings with rows of two builds are not" if family.apart else ""
-    )
+    left = f"; {len(family.apart)} settings with rows of two builds are left out"
     return (
-        f"On Cora, Citeseer and Pubmed, with identical training, Dr {' and '.join(parts)} "
-        f"({family.correction}, all settings that are compared{left})."
+        f"With identical training on Cora, Citeseer and Pubmed, Dr {', and '.join(parts)} "
+        f"({family.correction}{left * bool(family.apart)})."
     )
 
 
@@ -121,8 +119,8 @@ def scaling_words(records: Sequence[RunRecord]) -> str:
     """GCN on CoraR, as it is and standardised, in a sentence."""
     raw, scaled = (_group(records, normalize) for normalize in ("none", "standard"))
     return (
-        f"On CoraR standardised features give {_mean(scaled[None][1])} without a gate where raw "
-        f"ones give {_mean(raw[None][1])}{_other(scaled[None], raw[None])}, and Dr then adds "
+        f"On CoraR, standardised features give {_mean(scaled[None][1])} without a gate where raw "
+        f"ones give {_mean(raw[None][1])}{_other(scaled[None], raw[None])}; Dr then adds "
         f"{gain_words(scaled['dr'], scaled[None])}."
     )
 

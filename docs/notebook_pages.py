@@ -26,7 +26,8 @@ def make_pages(folder: Path) -> None:
 
 
 def _blocks(cell: NotebookNode, source: Path) -> list[str]:
-    """Return a cell as Markdown: its pictures, written beside the source, code, and output."""
+    """Return a cell as Markdown: its pictures, written beside the source and told by its ``alt``,
+    code, and output."""
     if cell.cell_type == "markdown":
         return [cell.source]
     blocks = [f"```python\n{cell.source}\n```"]
@@ -36,7 +37,7 @@ def _blocks(cell: NotebookNode, source: Path) -> list[str]:
             picture = base64.b64decode(data["image/png"])
             name = f"{source.stem}-{hashlib.sha256(picture).hexdigest()[:8]}.png"
             source.with_name(name).write_bytes(picture)
-            blocks.insert(0, f"![What the code below draws]({name})")
+            blocks.insert(0, f"![{cell.metadata['alt']}]({name})")
         elif output.get("name") == "stderr":  # of the notebook's own machinery
             continue
         elif text := output.get("text", data.get("text/plain")):

@@ -17,7 +17,7 @@
 # Copies of training nodes in the test part make results look better than they are. Here more and more test nodes get the features of a
 # training node of their class: the accuracy rises, and the audit counts them.
 
-# %%
+# %% alt="Two charts: the test accuracy of three seeds rises with the share of copies in the test part, and so does the number of nodes that the audit counts as copies"
 import matplotlib.pyplot as plt
 from torch_geometric.nn import GCN
 

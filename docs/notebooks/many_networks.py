@@ -16,7 +16,7 @@
 #
 # Sixteen networks trained side by side: four learning rates of four seeds.
 
-# %%
+# %% alt="Line chart: validation accuracy by epoch for four seeds of each of four learning rates"
 import matplotlib.pyplot as plt
 from torch_geometric.nn import GCN
 

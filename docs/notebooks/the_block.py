@@ -16,7 +16,7 @@
 #
 # A PyG model without a gate, with Dr, and with two gates that see no data. Every grey line is a seed: the same first weights, another gate.
 
-# %%
+# %% alt="Dot chart: test accuracy of six seeds, plain, with Dr, and with the static and the constant gate, a line joining the dots of each seed"
 import matplotlib.pyplot as plt
 from torch_geometric.nn import GraphSAGE
 

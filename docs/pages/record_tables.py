@@ -33,13 +33,13 @@ def markdown_table(records: Sequence[RunRecord]) -> str:
 
 def gate_table(records: Sequence[RunRecord]) -> str:
     """One line per dataset: plain, Dr and the control gates, beside what the paper printed."""
-    heads = ["dataset", "split", "model", "plain", "Dr", "static gate", "constant gate"]
-    heads += ["Dr - plain [95 %]", "paper: plain", "paper: Dr"]
+    heads = ["data", "model", "plain", "Dr", "static", "constant"]
+    heads += ["Dr over plain [95 %]", "paper: plain", "paper: Dr"]
     lines = []
     for rows in gate_groups(records):
         if set(GATES) <= rows.keys():
             plain = rows[None][0]
-            cells = [data_name(plain), plain.data["split"], row_name(plain)]
+            cells = [f"{data_name(plain)}, {plain.data['split']}", row_name(plain)]
             cells += [
                 summarize(rows[gate][1]).words(1)
                 + ("" if one_build(rows[gate], rows["dr"]) else OTHER)
