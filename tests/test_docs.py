@@ -12,7 +12,7 @@ import pytest
 import torch
 import typer
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.studies.records import BUILD
 
 ROOT = Path(__file__).parent.parent
@@ -267,7 +267,7 @@ def test_commands_of_a_page_exist(page):
 
 def expect_parsed(words):
     """Parse a command with its options, and do not run it."""
-    command, names = typer.main.get_command(drgcn.cli.app), []
+    command, names = typer.main.get_command(drgcn.cli.verbs.app), []
     while words and words[0] in getattr(command, "commands", {}):
         command, names = command.commands[words[0]], [*names, words[0]]
         words = words[1:]

@@ -20,7 +20,7 @@ import pytest
 import torch
 import typer
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 
 from .golden.test_public_names import PACKAGES
 

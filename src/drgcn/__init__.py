@@ -7,11 +7,13 @@ start at once.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from drgcn._version import __version__ as __version__
 
+TYPE_CHECKING = False  # the module typing takes longer than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from drgcn.data import load as load
     from drgcn.insertion import insert_reweighting as insert_reweighting
     from drgcn.insertion import reweighting_blocks as reweighting_blocks

@@ -4,7 +4,7 @@ import json
 
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.errors import DrgcnError
 
 TRAINING = (
@@ -15,7 +15,7 @@ TRAINING = (
 
 def recommend(*words):
     """Exit code, standard output, and the sentence of an error."""
-    result = CliRunner().invoke(drgcn.cli.app, ["recommend", *map(str, words)])
+    result = CliRunner().invoke(drgcn.cli.verbs.app, ["recommend", *map(str, words)])
     if isinstance(result.exception, DrgcnError):
         return 2, result.stdout, str(result.exception)
     if result.exception and not isinstance(result.exception, SystemExit):

@@ -16,7 +16,7 @@ import torch
 from torch_geometric.nn import GCNConv
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.cli.comparing import best_on_validation
 from drgcn.data import describe, load
 from drgcn.errors import DrgcnError, DrgcnWarning
@@ -35,7 +35,7 @@ def call(monkeypatch, tmp_path):
     monkeypatch.setenv("DRGCN_DATA", str(tmp_path / "no-data"))
 
     def run(*words):
-        result = CliRunner().invoke(drgcn.cli.app, list(words))
+        result = CliRunner().invoke(drgcn.cli.verbs.app, list(words))
         if isinstance(result.exception, DrgcnError):
             return 2, result.stdout, str(result.exception)
         if result.exception and not isinstance(result.exception, SystemExit):
@@ -83,8 +83,8 @@ def own_data(tmp_path):
 
 def test_help_does_not_import_torch():
     program = (
-        "import sys, drgcn.cli\n"
-        "try: drgcn.cli.app(['--help'])\n"
+        "import sys, drgcn.cli.verbs\n"
+        "try: drgcn.cli.verbs.app(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'torch_geometric', 'numpy', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

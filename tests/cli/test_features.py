@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.cli import data
 from drgcn.errors import DrgcnError
 
@@ -31,7 +31,7 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
     (tmp_path / "glove.txt").write_text("neural 1 2 3\ngraph 3 2 1\n")
 
     def run(*words: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(drgcn.cli.app, ["data", "features", *words])
+        result = CliRunner().invoke(drgcn.cli.verbs.app, ["data", "features", *words])
         if isinstance(result.exception, DrgcnError):
             return 2, result.stdout, str(result.exception)
         if result.exception and not isinstance(result.exception, SystemExit):

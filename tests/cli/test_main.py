@@ -1,9 +1,12 @@
 """The command line as a whole: refusals are one line, and nothing is made by them."""
 
+import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -103,17 +106,65 @@ def test_a_group_of_verbs_without_a_verb_shows_its_help(monkeypatch, capsys):
     assert "Usage" in "".join(capsys.readouterr())
 
 
-def test_an_interruption_of_the_imports_is_one_line(tmp_path):
-    """``typing`` is imported last of what comes before the others."""
-    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+def test_an_interruption_of_an_import_ends_in_one_line_after_it(tmp_path):
+    """What libraries make of an interruption in the middle of their import is not to be told."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('imported')"
+    )
     path = os.pathsep.join([str(tmp_path), *sys.path])
     ended = subprocess.run(
-        [sys.executable, "-c", "import drgcn.cli"],
+        [sys.executable, "-m", "drgcn"],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
     )
-    assert ended.returncode == 130
-    assert ended.stderr == b"interrupted\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"imported\n", b"interrupted\n")
+
+
+def test_what_fails_after_an_interruption_is_an_interruption(monkeypatch, capsys):
+    """Of an error that lost all trace of it; and Ctrl-C is afterwards what it was."""
+
+    def lose(*_, **__):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise RecursionError
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("drgcn.data.load", lose)
+    monkeypatch.setattr(sys, "argv", ["drgcn", "data", "info", "wine"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    "words", ["--help", "data list", "train wine --seeds 2 --epochs 3", "recommend --help"]
+)
+def test_ctrl_c_ends_in_one_line_whenever_it_comes(tmp_path, words):
+    """Until ``main`` begins, Python itself answers."""
+    command = [sys.executable, "-W", "ignore", "-m", "drgcn", *words.split()]
+
+    def ended(after):
+        options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, **options) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(after)
+            process.send_signal(signal.SIGINT)
+            return process.communicate()[1].decode(), process.returncode
+
+    begun = time.monotonic()
+    assert ended(300)[1] == 0
+    whole, codes = time.monotonic() - begun, set()
+    for place in range(50):
+        told, code = ended(1.1 * whole * place / 50)
+        codes.add(code)
+        assert ", in main" not in told, told
+        assert code in (0, 130) or "drgcn.cli" not in told, told
+        assert code != 130 or "interrupted\n" in told
+    assert 130 in codes
 
 
 def test_a_question_ends_in_no_full_stop(refused):

@@ -10,7 +10,7 @@ import pytest
 import typer
 from rich.console import Console
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.cli import options
 from drgcn.cli.options import ProgressLine
 from drgcn.data.readers import refuse_exhaustion
@@ -25,7 +25,7 @@ LONG = {
 
 
 def verb(name):
-    command = typer.main.get_command(drgcn.cli.app)
+    command = typer.main.get_command(drgcn.cli.verbs.app)
     for word in name.split():
         command = command.commands[word]
     return command

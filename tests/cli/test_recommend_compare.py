@@ -4,7 +4,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.errors import InputError
 from drgcn.recommend.study import read_records, recipe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData
 
@@ -145,7 +145,7 @@ def test_bad_input_ends_in_one_sentence_and_code_two(shop):
 )
 def test_bad_settings_are_refused(shop, change, part):
     _, words = shop
-    result = CliRunner().invoke(drgcn.cli.app, [*words, *change, "--out", "set"])
+    result = CliRunner().invoke(drgcn.cli.verbs.app, [*words, *change, "--out", "set"])
     assert isinstance(result.exception, InputError)
     assert part in str(result.exception)
     assert not Path("set").exists()

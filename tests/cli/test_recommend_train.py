@@ -5,9 +5,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import drgcn.cli
-from drgcn.cli import app
+import drgcn.cli.verbs
 from drgcn.cli.recommend.train_run import print_run
+from drgcn.cli.verbs import app
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickGraph, SplitRule, split_clicks
 from drgcn.recommend.model.embedding import embed_all

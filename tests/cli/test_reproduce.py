@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.errors import DrgcnError
 from drgcn.studies.records import load_records
 from drgcn.studies.reproduce import plan, processes, suite
@@ -79,7 +79,7 @@ def call(monkeypatch, tmp_path):
     monkeypatch.setattr(processes, "ProcessRunner", InThisProcess)
 
     def run(*words):
-        result = CliRunner().invoke(drgcn.cli.app, ["reproduce", *words, "--device", "cpu"])
+        result = CliRunner().invoke(drgcn.cli.verbs.app, ["reproduce", *words, "--device", "cpu"])
         if isinstance(result.exception, DrgcnError):
             return 2, result.stdout, str(result.exception)
         if result.exception and not isinstance(result.exception, SystemExit):
@@ -175,7 +175,7 @@ def test_a_wrong_argument_has_exit_code_2(call, words, said, tmp_path):
 
 
 def test_an_unknown_table_is_told_which_there_are():
-    result = CliRunner().invoke(drgcn.cli.app, ["reproduce", "tabel"])
+    result = CliRunner().invoke(drgcn.cli.verbs.app, ["reproduce", "tabel"])
     assert isinstance(result.exception, DrgcnError)
     assert "semi" in str(result.exception)
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.errors import DrgcnError
 from drgcn.studies.experiment import Experiment
 from drgcn.studies.paper.page import NAMES, paper_tables
@@ -31,7 +31,7 @@ def call(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "150")
 
     def run(*words):
-        result = CliRunner().invoke(drgcn.cli.app, ["studies", *words])
+        result = CliRunner().invoke(drgcn.cli.verbs.app, ["studies", *words])
         if isinstance(result.exception, DrgcnError):
             return 2, result.stdout, str(result.exception)
         if result.exception and not isinstance(result.exception, SystemExit):

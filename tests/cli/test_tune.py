@@ -10,7 +10,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.cli import tune
 from drgcn.errors import DrgcnError
 from drgcn.records import load_sealed
@@ -24,7 +24,7 @@ def call(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        result = CliRunner().invoke(drgcn.cli.app, ["tune", *words])
+        result = CliRunner().invoke(drgcn.cli.verbs.app, ["tune", *words])
         if isinstance(result.exception, DrgcnError):
             return 2, result.stdout, str(result.exception)
         if result.exception and not isinstance(result.exception, SystemExit):

@@ -293,7 +293,7 @@ def test_it_says_everywhere_that_it_is_synthetic(
 ) -> None:
     assert "Synthetic" in describe("reddit-like").title
     assert "synthetic, not comparable with Reddit" in small.dataset.feature_source
-    from drgcn.cli import app
+    from drgcn.cli.verbs import app
 
     monkeypatch.setattr("drgcn.data.load", lambda *_, **__: small)
     done = CliRunner().invoke(app, ["data", "info", "reddit-like", "--json"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.data import describe, load
 from drgcn.data.catalog import TWITCH_GRAPHS
 from drgcn.data.union import graph_sizes

@@ -69,7 +69,7 @@ _NEVER: Final = ("--help", "--install-completion", "--ray-address", "--address",
 
 @cache
 def _parameters(verb: str) -> list[Any]:
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = typer.main.get_command(cli.verbs.app)
     for word in verb.split():
         command = command.commands[word]
     return [

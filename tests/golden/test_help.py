@@ -18,7 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 
 from .goldens import FILES, UPDATE, expect_json, expect_text
 
@@ -35,7 +35,7 @@ def _verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def _all_verbs() -> dict[str, Any]:
-    command = typer.main.get_command(drgcn.cli.app)
+    command = typer.main.get_command(drgcn.cli.verbs.app)
     return {" ".join(("drgcn", *path)): found for path, found in _verbs(command)}
 
 
@@ -101,7 +101,7 @@ def test_help_says_what_it_always_said(name, monkeypatch):
         monkeypatch.delenv(key, raising=False)
     fixed = {"COLUMNS": "100", "LINES": "50", "TERM": "dumb", "NO_COLOR": "1"}
     words = [*name.split()[1:], "--help"]
-    result = CliRunner().invoke(drgcn.cli.app, words, env=fixed, prog_name="drgcn")
+    result = CliRunner().invoke(drgcn.cli.verbs.app, words, env=fixed, prog_name="drgcn")
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in _STYLE.sub("", result.stdout).splitlines()]
     if UPDATE:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import drgcn.cli
+import drgcn.cli.verbs
 from drgcn.errors import DrgcnError
 from drgcn.records import load_sealed
 from drgcn.studies.paper.page import NAMES
@@ -33,7 +33,7 @@ def call(monkeypatch, tmp_path):
     torch.set_num_threads(1)
 
     def run(*words: Any, code: int = 0) -> str:
-        result = CliRunner().invoke(drgcn.cli.app, [str(word) for word in words])
+        result = CliRunner().invoke(drgcn.cli.verbs.app, [str(word) for word in words])
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.output

@@ -151,7 +151,7 @@ def test_the_guess_for_several_labels_is_the_best_of_all_constant_answers():
 
 
 def test_the_command_line_says_that_nothing_was_learnt(tmp_path, monkeypatch, capsys):
-    from drgcn.cli import app
+    from drgcn.cli.verbs import app
 
     data = useless()
     torch.save(data, tmp_path / "useless.pt")

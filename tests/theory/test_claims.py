@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.theory.claims import CLAIMS
 from drgcn.theory.claims.evidence import Finding
 

@@ -168,6 +168,18 @@ def test_random_numbers_from_elsewhere_are_refused(inputs):
         choose_way(lambda: FromNumpy(*layers()), inputs, CPU, tracing=True)
 
 
+def test_an_interruption_of_a_way_is_no_reason_to_take_another(inputs, monkeypatch):
+    def interrupted(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RecursionError
+
+    monkeypatch.setattr("drgcn.training.stack._Truth.difference", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        choose_way(MODELS["GCN"][0], inputs, CPU, tracing=True)
+
+
 def test_programs_are_chosen_where_they_are_right(inputs):
     for name in ("GAT", "Dr"):
         running = choose_way(MODELS[name][0], inputs, CPU, tracing=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, was_interrupted
 from drgcn.gates import measured_gates
 from drgcn.streams import stream_key
 from drgcn.training.calling import MakeModel, kept_generators
@@ -272,6 +272,8 @@ def choose_way(
             found = truth.reason if way == "traced" else ""
             found = found or truth.difference(make_model, running, gradients=not ours)
         except Exception as error:  # a model of anyone's may raise anything
+            if was_interrupted(error):
+                raise KeyboardInterrupt from error
             found, cause = str(error).splitlines()[0] if str(error) else repr(error), error
         if not found:
             return running

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load
 from typer.testing import CliRunner
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.errors import InputError
 from drgcn.recommend.distributed.launch import torchrun_command, torchrun_environment
 from drgcn.recommend.model.run_folder import load_run

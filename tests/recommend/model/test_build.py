@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import drgcn.recommend.model
 import drgcn.recommend.model.fitting
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.recommend.clicks import ClickData, ClickSplit
 from drgcn.recommend.model import ClickSAGE, LightGCN, ModelOptions, build_model
 from drgcn.recommend.model import run_folder as build

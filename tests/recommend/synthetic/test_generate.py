@@ -7,7 +7,7 @@ import torch
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from drgcn.cli import app
+from drgcn.cli.verbs import app
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData
 from drgcn.recommend.synthetic import checksum, generate_astar
