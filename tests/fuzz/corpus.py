@@ -69,6 +69,16 @@ def _saved(**changes: Any) -> Writer:
     return write
 
 
+def _unused(folder: Path) -> Path:
+    """Beside what is read, a member that would be 512 MiB: it is damaged, so that none can read it."""
+    path = _saved()(folder)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("graph/data/99", b"nothing")
+        archive.getinfo("graph/data/99").file_size = 2**29
+        archive.getinfo("graph/data/99").CRC = 0
+    return path
+
+
 def _nested(folder: Path) -> Path:
     with warnings.catch_warnings(action="ignore"):  # of a prototype, once in a process
         return _saved(x=torch.nested.nested_tensor([torch.ones(3)] * 12))(folder)
@@ -242,6 +252,7 @@ READ: Final[dict[str, Writer]] = {
     "parquet: float16 ids": _columns(
         edges_source=pa.array((np.arange(24) % 12).astype(np.float16))
     ),
+    "pt: a large member that no tensor is in": _unused,
     "pt: 10**18 classes": _saved_info(classes=10**18),
     "pt: class names of numbers": _saved_info(class_names=(1, 2, 3)),
     "pt: class names of words": _saved_info(class_names="abc"),

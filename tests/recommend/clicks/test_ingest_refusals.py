@@ -111,8 +111,9 @@ def test_sources_that_are_none(tmp_path):
 def test_ids_that_cannot_be(tmp_path):
     path = write_parquet(tmp_path / "c.parquet", NAMES, [(1.0, 1, START), (2.0, 2, START)])
     refused(tmp_path, "whole numbers or text in 'user' of .*; found DOUBLE", path)
-    path = write_csv(tmp_path / "c.csv", NAMES, [*GOOD, ("", 3, START)])
-    refused(tmp_path, "an id in every row of 'user' .*; 1 of 3 rows have none", path)
+    for write, name in ((write_csv, "c.csv"), (write_parquet, "d.parquet")):
+        path = write(tmp_path / name, NAMES, [*GOOD, ("", 3, START)])
+        refused(tmp_path, "an id in every row of 'user' .*; 1 of 3 rows have none", path)
 
 
 def test_attributes_that_cannot_be_used(tmp_path):

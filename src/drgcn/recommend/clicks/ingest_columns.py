@@ -162,9 +162,10 @@ def check_ids(session: DuckDBSession, table: SourceTable, column: str) -> str:
             f"Expected ids that are whole numbers or text in {column!r} of {table.source}; found "
             f"{kind}. Cast the column (ids with gaps are often stored so by mistake)."
         )
-    rows, without = session.row(
-        f"SELECT count(*), count(*) - count({quoted(column)}) FROM {table.name}"
-    )
+    # An empty text is no id in any format: a CSV has no other way to leave one out.
+    there = f"nullif(CAST({quoted(column)} AS VARCHAR), '')"
+    there = quoted(column) if kind in _WHOLE else there
+    rows, without = session.row(f"SELECT count(*), count(*) - count({there}) FROM {table.name}")
     if not rows:
         raise InputError(f"Expected at least one row in {table.source}; it is empty.")
     if without:
