@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from gates_few_labels import (
     AT_FIVE,
+    BEST,
     DEPTHS,
     FAMILY,
+    FEW_LABELS,
     HARM,
     LABELS,
     LOST,
@@ -49,6 +51,7 @@ from drgcn.studies.records import RunRecord, SeedResult, load_records
 
 Array = npt.NDArray[np.float64]
 Gains = dict[str, list[float]]
+Choice = tuple[str, dict[str, float]]  # an arm and a setting of it
 _SCALING_WORDS = {"none": "raw", "row": "rows", "standard": "standardised"}
 
 
@@ -135,33 +138,34 @@ class Part:
 
     def scores(
         self, name: str, case: str, labels: int, row: str
-    ) -> list[tuple[dict[str, float], Array, Array]]:
-        """Return setting, validation and test scores ``[splits, seeds]`` of a row's choices."""
+    ) -> list[tuple[Choice, Array, Array]]:
+        """Return validation and test scores ``[splits, seeds]`` of a row's choices."""
         found = []
         for arm, setting in row_settings(row):
             entry = self.entries.get((name, case, arm, labels))
+            if entry is None and row == BEST:
+                continue  # not every gate is trained everywhere
             if entry is None:
                 return []
             choices = entry["choices"]
             own = {key: value for key, value in setting.items() if key in choices}
             place = tuple(choices[key].index(own[key]) for key in choices)
-            found.append((setting, entry["val"][place], entry["test"][place]))
+            found.append(((arm, setting), entry["val"][place], entry["test"][place]))
         return found
 
-    def chosen(
-        self, name: str, case: str, labels: int, row: str
-    ) -> list[tuple[dict[str, float], float]]:
-        """Return for each split the setting best on its validation nodes, and its mean test.
+    def chosen(self, name: str, case: str, labels: int, row: str) -> list[tuple[Choice, float]]:
+        """Return for each split the choice best on its validation nodes, and its mean test.
 
-        A setting with a network that diverged is never chosen; of equals the first is.
+        One with a network that diverged is never taken; of equals the first is.
         """
         choices = self.scores(name, case, labels, row)
         found = []
         for split in range(self.splits if choices else 0):
-            means = [(s, v[split].mean(), t[split].mean()) for s, v, t in choices]
+            means = [(c, v[split].mean(), t[split].mean()) for c, v, t in choices]
             usable = [one for one in means if not math.isnan(one[1])]
-            setting, _, test = max(usable, key=lambda one: one[1], default=({}, 0, math.nan))
-            found.append((setting, float(test)))
+            nothing = (("", {}), 0, math.nan)
+            choice, _, test = max(usable, key=lambda one: one[1], default=nothing)
+            found.append((choice, float(test)))
         return found
 
     def tests(self, name: str, case: str, labels: int, row: str) -> list[float]:
@@ -305,6 +309,7 @@ class Answer:
 JUDGED = (
     ("class-share", "plain, tuned"),
     ("class-share-pseudo", "plain, tuned"),
+    (BEST, "plain, tuned"),
     ("dr-one", "plain"),
     ("dr-exp", "plain"),
 )
@@ -379,7 +384,8 @@ def report(part: str, out: Path, sets: Sequence[str], settings: Mapping[str, Any
 
 
 def _few_labels(part: Part) -> list[Table]:
-    return [family_table(answer(part)), *(accuracy_table(part, "", n) for n in LABELS)]
+    tables = [family_table(answer(part)), best_gate_table(part)]
+    return tables + [accuracy_table(part, "", n) for n in LABELS]
 
 
 def family_table(found: Answer) -> Table:
@@ -400,6 +406,31 @@ def family_table(found: Answer) -> Table:
         )
     heads = ("labels a class", "comparison", "units", "points", "p, Holm", "p of sign flips", "")
     return Table(heads, rows, left=2)
+
+
+def best_gate_table(part: Part) -> Table:
+    """Mean gains over units of the gate that validation chooses, and what it chose: described."""
+    rows = []
+    units = {n: unit_gains(part.gains("", n, BEST, "plain, tuned")) for n in LABELS}
+    for labels, gains in units.items():
+        more = described(part, "", labels, BEST, AT_FIVE[1]) if labels == 5 else None
+        taken = [part.chosen(name, "", labels, BEST) for name in part.records]
+        arms = Counter(arm for splits in taken for (arm, _), _ in splits if arm)
+        rows.append(
+            (
+                str(labels),
+                str(max(len(part.scores(name, "", labels, BEST)) for name in part.records)),
+                _interval_words(mean_interval(list(gains.values()))),
+                "" if more is None else _interval_words(more),
+                ", ".join(f"{arm} {count}" for arm, count in arms.most_common()),
+            )
+        )
+    few = [[units[n][unit] for n in FEW_LABELS if unit in units[n]] for unit in UNITS]
+    pooled = mean_interval([mean(gains) for gains in few if gains])
+    span = f"{FEW_LABELS[0]} to {FEW_LABELS[-1]}"
+    rows.append((span, "", _interval_words(pooled), "", ""))
+    over = [f"{BEST} over {row}" for row in ("plain, tuned", AT_FIVE[1])]
+    return Table(("labels a class", "choices", *over, "chosen"), rows, left=1)
 
 
 def accuracy_table(part: Part, case: str, labels: int, rows: Sequence[str] = ROWS) -> Table:
@@ -514,5 +545,5 @@ def chosen_exponents(part: Part, labels: int) -> Counter[float]:
     return Counter(
         setting.get("exponent", 0.0)
         for name in part.records
-        for setting, _ in part.chosen(name, "", labels, "class-share")
+        for (_, setting), _ in part.chosen(name, "", labels, "class-share")
     )

@@ -157,7 +157,12 @@ UNTESTED = ("variance", "static", "constant")
 SPREAD = ("class-share-pseudo", "shuffled-class-share-pseudo")
 # Rows of sixteen choices, for five labels a class of the first part alone.
 AT_FIVE = ("class-share and dropout", "plain, tuned more")
-ROWS = ("plain", "plain, tuned", *ARMS[1:4], *SPREAD, *AT_FIVE, *ARMS[4:])
+# The gate that validation chooses, plain among them: as many as were trained at a place.
+BEST = "best gate"
+GATES = ("class-share", "class-share-pseudo", "dr", "dr-one", "dr-exp")
+ROWS = ("plain", "plain, tuned", BEST, *ARMS[1:4], *SPREAD, *AT_FIVE, *ARMS[4:])
+# Numbers of labels that count as few.
+FEW_LABELS = (1, 2, 5, 10)
 
 
 def _pass(case: str, arm: str, labels: Sequence[int], *, wide: bool = False) -> Pass:
@@ -182,6 +187,9 @@ def _choices(arm: str, wide: bool) -> Choices:
 def row_settings(row: str) -> list[tuple[str, dict[str, float]]]:
     """Return the choices of a row, each an arm and a setting of it, the published one first."""
     usual = {"weight_decay": DECAYS[0], "dropout": DROPOUTS[0]}
+    if row == BEST:
+        found = [choice for gate in GATES for choice in row_settings(gate)]
+        return [choice for place, choice in enumerate(found) if choice not in found[:place]]
     if row == "plain, tuned":
         return [("plain", usual | {"dropout": rate}) for rate in DROPOUTS]
     if row == "plain, tuned more":
