@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.special import polygamma
 from torch_geometric import nn as pyg
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
-from drgcn import fit, insert_reweighting, load
+from drgcn import fit, insert_reweighting, load, reweighting_blocks
 from drgcn.cli.options import ModelGate
 from drgcn.errors import InputError
 from drgcn.gates import (
@@ -399,3 +399,53 @@ def test_sparse_features_have_the_same_weights_and_a_batch_one_row_a_graph(gate)
     torch.testing.assert_close(
         model(data.x, data.edge_index, batch), plain(expected, data.edge_index)
     )
+
+
+def hetero():
+    """The nodes of ``graph`` as one type, and unlabelled ones of another."""
+    labelled, data = one_split(graph()), HeteroData()
+    for name in ("x", "y", "train_mask"):
+        data["paper"][name] = labelled[name]
+    data["paper", "cites", "paper"].edge_index = labelled.edge_index[:, :100]
+    data["paper", "after", "paper"].edge_index = labelled.edge_index[:, 100:]
+    data["author"].x = torch.randn(7, 5) * torch.tensor([1.0, 2, 3, 4, 0])
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 6], [3, 59]])
+    data["paper", "by", "author"].edge_index = torch.tensor([[3, 59], [0, 6]])
+    return data, labelled
+
+
+@pytest.mark.parametrize("made", ["to_hetero", "HeteroConv"])
+def test_gates_of_a_heterogeneous_model_see_the_nodes_of_their_type(made):
+    data, labelled = hetero()
+    if made == "to_hetero":
+        plain = pyg.to_hetero(pyg.GraphSAGE((-1, -1), 8, 1, 3), data.metadata())
+    else:
+        plain = pyg.HeteroConv({way: pyg.SAGEConv((-1, -1), 3) for way in data.edge_types})
+    for name in ("class-share", "variance"):
+        model = observe(insert_reweighting(plain, gate=name), data)
+        weights = {
+            place.rpartition("." if made == "HeteroConv" else "__")[2]: block.weights
+            for place, block in reweighting_blocks(model).items()
+        }
+        alone = observe(GATES[name](), labelled).weights
+        torch.testing.assert_close(weights["paper"], alone)
+        # Authors have no labels: nothing is known of their classes.
+        no_labels = Data(x=data["author"].x, train_mask=torch.zeros(7, dtype=torch.bool))
+        even = (
+            torch.ones(5) if name == "class-share" else observe(VarianceGate(), no_labels).weights
+        )
+        torch.testing.assert_close(weights["author"], even)
+        assert model(data.x_dict, data.edge_index_dict)["paper"].shape == (60, 3)
+
+
+def test_what_a_gate_of_a_heterogeneous_model_cannot_see_is_refused():
+    data, _ = hetero()
+    before = insert_reweighting(pyg.GraphSAGE((-1, -1), 8, 1, 3), gate="variance")
+    for model in (before, pyg.to_hetero(before, data.metadata())):
+        with pytest.raises(InputError, match="what to_hetero returns"):
+            observe(model, data)
+    plain = pyg.HeteroConv({way: pyg.SAGEConv((-1, -1), 3) for way in data.edge_types})
+    model = insert_reweighting(plain, gate="variance")
+    del data["author"].x
+    with pytest.raises(InputError, match="features of 'author'"):
+        observe(model, data)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn.inits import zeros
 
 from drgcn.errors import InputError
@@ -101,6 +101,10 @@ class MeasuredGate(Gate):
 
     weights: Tensor
     exponent: Tensor
+    #: Whether :meth:`measure` needs labels; of nodes that have none the weights are then one.
+    sees_labels: bool = True
+    #: The nodes of a heterogeneous model that it stands in front of.
+    node_type: str | None = None
 
     def __init__(
         self, in_channels: int = -1, exponent: float = 0.5, *, shuffled: bool = False
@@ -269,6 +273,8 @@ class VarianceGate(MeasuredGate):
         shuffled (bool, optional): See :class:`MeasuredGate`. (default: :obj:`False`)
     """
 
+    sees_labels = False
+
     def __init__(
         self, in_channels: int = -1, exponent: float = -0.5, *, shuffled: bool = False
     ) -> None:
@@ -335,18 +341,44 @@ def measured_gates(model: torch.nn.Module) -> Iterator[tuple[str, MeasuredGate]]
             yield name, module
 
 
-def observe(model: torch.nn.Module, data: Data) -> torch.nn.Module:
+def observe(model: torch.nn.Module, data: Data | HeteroData) -> torch.nn.Module:
     """Show training data to the measured gates of a model, and return the model.
 
     Args:
         model (torch.nn.Module): A model with gates.
-        data (Data): A graph with ``x``, ``edge_index``, ``y`` and a boolean ``train_mask``. Labels
-            of other nodes are taken away before a gate sees it.
+        data (Data or HeteroData): A graph with ``x``, ``edge_index``, ``y`` and a boolean
+            ``train_mask``. Labels of other nodes are taken away before a gate sees it. Of a
+            heterogeneous graph a gate sees the nodes of its type, and the edges among them.
     """
+    if isinstance(data, HeteroData):
+        for name, gate in measured_gates(model):
+            gate.take(_measured_of_type(name, gate, data))
+        return model
     view = training_view(data)
     for _, gate in measured_gates(model):
         gate.take(gate.measured(view))
     return model
+
+
+def _measured_of_type(name: str, gate: MeasuredGate, data: HeteroData) -> Measurement:
+    own = gate.node_type
+    if own is None:
+        raise InputError(
+            f"Expected gates of one node type each, to see a heterogeneous graph; found {name} "
+            f"without one. Insert into what to_hetero returns, or into a HeteroConv."
+        )
+    nodes = data[own] if own in data.node_types else {}
+    if not isinstance(x := nodes.get("x"), Tensor):
+        raise InputError(f"Expected features of {own!r}, for the gate {name}; found none.")
+    among = [data[way].edge_index for way in data.edge_types if way[0] == way[2] == own]
+    edges = torch.cat(among, 1) if among else torch.empty(2, 0, dtype=torch.long, device=x.device)
+    labelled = nodes.get("train_mask") is not None
+    if gate.sees_labels and not labelled:
+        even = torch.ones(x.size(1), dtype=torch.float64, device=x.device)
+        return Measurement(even, even)
+    mask = nodes["train_mask"] if labelled else x.new_zeros(x.size(0), dtype=torch.bool)
+    view = Data(x=x, edge_index=edges, train_mask=mask, y=nodes.get("y") if labelled else None)
+    return gate.measured(training_view(view))
 
 
 def training_view(data: Data) -> Data:

@@ -20,7 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn.module_dict import ModuleDict
 
 from drgcn.errors import InputError
-from drgcn.gates import gate_factory, measured_gates
+from drgcn.gates import MeasuredGate, gate_factory, measured_gates
 from drgcn.reweighting import Gate, scale_columns
 
 log = logging.getLogger(__name__)
@@ -122,6 +122,8 @@ def _make_gate(
             part.register_forward_pre_hook(hook, with_kwargs=True)
     if not isinstance(gate, Gate):
         gate.is_reweighting = True  # type: ignore[assignment]
+    if isinstance(gate, MeasuredGate) and node_type is not None:
+        gate.node_type = node_type
     example = next((p for p in host.parameters() if p.is_floating_point()), None)
     return gate if example is None else gate.to(example.device, example.dtype)
 
