@@ -138,19 +138,21 @@ def rounded(scores):
     return scores.round(decimals=0)
 
 
+def chances(scores):
+    """Probabilities, in which rounding does not tell those apart that are equal."""
+    return scores.double().softmax(-1).round(decimals=12)
+
+
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(
     ("name", "theirs"),
     [
         ("micro-F1", lambda y, s: f1_score(y, s.argmax(-1), average="micro")),
         ("macro_f1", lambda y, s: f1_score(y, s.argmax(-1), average="macro")),
-        (
-            "roc-auc",
-            lambda y, s: sk.roc_auc_score(y, s.double().softmax(-1), multi_class="ovr"),
-        ),
+        ("roc-auc", lambda y, s: sk.roc_auc_score(y, chances(s), multi_class="ovr")),
         (
             "Average Precision",
-            lambda y, s: sk.average_precision_score(np.eye(CLASSES)[y], s.double().softmax(-1)),
+            lambda y, s: sk.average_precision_score(np.eye(CLASSES)[y], chances(s)),
         ),
     ],
 )
@@ -170,6 +172,11 @@ def test_of_two_classes_the_second_is_the_positive_one(name, theirs):
     found = objective_for(y, metric=name).score(scores, y)
     expected = [theirs(y, lane[:, 1] - lane[:, 0]) for lane in scores]
     assert found.tolist() == pytest.approx(expected, rel=1e-5)
+    sure = scores + torch.tensor([0.0, 100.0])  # every p of the second is one, rounded
+    found = objective_for(y, metric=name).score(sure.double(), y)
+    assert found.tolist() == pytest.approx(expected, rel=1e-5)
+    ruled_out = scores.masked_fill(torch.tensor([True, False]), -torch.inf)
+    assert objective_for(y, metric=name).score(ruled_out, y).isfinite().all()
 
 
 @pytest.mark.parametrize("form", ["random", "tied", "equal"])
@@ -254,6 +261,9 @@ def test_r2_is_that_of_sklearn_for_small_values_and_of_those_that_vary():
     assert objective.score(scores, labels).tolist() == pytest.approx(expected)
     with pytest.raises(InputError, match="of one class or value"):
         objective.expect_defined(2, val=labels[:1])
+    far, near = 1e6 + torch.randn(200, 1, generator=generator), torch.full((200, 1), 0.25)
+    expected = r2_score(far.double(), (far + near).double())
+    assert float(objective_for(far).score((far + near)[None], far)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -342,6 +352,9 @@ def test_a_metric_may_be_a_function(scores, classes, function):
 def test_what_is_no_loss_or_metric_is_refused(classes, arguments, words):
     with pytest.raises(InputError, match=words):
         objective_for(classes, **arguments, kind="classes")
+    for metric in ("Hits@k", "Hits@0", "Hits@-1", "Hits@1.5"):
+        with pytest.raises(InputError, match="a metric of pairs of nodes"):
+            objective_for(classes[:, None], metric=metric, kind="links")
 
 
 def test_functions_that_raise_or_return_several_numbers_are_refused(scores, classes):

@@ -41,6 +41,7 @@ class Metric:
     higher_is_better: bool = True
 
 
+_HITS: Final = re.compile(r"hits@([1-9]\d*)", re.IGNORECASE)
 # Loss and metric as arguments of :func:`drgcn.fit`.
 LossChoice = str | OneSeed | None
 MetricChoice = str | OneSeed | Metric | None
@@ -202,13 +203,13 @@ def metric_name(name: str) -> str:
         return re.sub(r"[-_ ]", "", word).lower()
 
     known = {plain(word): word for word in _METRICS}
-    found = known.get(plain(name)) or name
-    return f"Hits@{found[5:]}" if re.fullmatch(r"hits@[1-9]\d*", found.lower()) else found
+    hits = _HITS.fullmatch(name)
+    return f"Hits@{hits[1]}" if hits else known.get(plain(name)) or name
 
 
 def is_share(metric: str) -> bool:
     """Return whether a metric is a share of something, which percent suit."""
-    known = _METRICS.get("Hits@k" if metric.startswith("Hits@") else metric)
+    known = _METRICS.get("Hits@k" if _HITS.fullmatch(metric) else metric)
     return known is not None and known.higher_is_better
 
 
@@ -234,15 +235,16 @@ def _metric_for(
     if not isinstance(metric, str):
         return _metric_for(Metric(name_of(metric), metric), kind, device)
     name = metric_name(metric)
-    found = _METRICS.get("Hits@k" if name.startswith("Hits@") else name)
+    hits = _HITS.fullmatch(name)
+    found = _METRICS.get("Hits@k" if hits else name)
     if found is None or kind not in found.kinds or name == "Hits@k":
         known = ", ".join(name for name, other in _METRICS.items() if kind in other.kinds)
         raise InputError(
             f"Expected a metric of {_WORDS[kind]}, {known}, or a function of scores and labels; "
             f"found {metric!r}."
         )
-    if name.startswith("Hits@"):
-        return name, functools.partial(_hits, k=int(name[5:])), True
+    if hits:
+        return name, functools.partial(_hits, k=int(hits[1])), True
     return name, found.function, found.higher_is_better
 
 
@@ -438,11 +440,23 @@ def _columns(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores ``[seeds, labels, nodes]``, and which are of positives ``[labels, nodes]``."""
     if labels.dim() == 1:
         classes = torch.arange(scores.size(-1), device=scores.device)
-        # Single precision would round the probabilities of sure networks to ties.
-        scores, wanted = scores.double().softmax(-1), labels[:, None] == classes
+        scores, wanted = _log_odds(scores), labels[:, None] == classes
     else:
         wanted = labels > 0.5
     return scores.transpose(1, 2).contiguous(), wanted.T.contiguous()
+
+
+def _log_odds(scores: Tensor) -> Tensor:
+    """Return the logarithm of p / (1 - p) of every class, in the order of its probability p, which
+    itself would be rounded to ties near one, where sure networks have it."""
+    scores = scores.double()
+    scores = scores - scores.amax(-1, keepdim=True)
+    ordered = scores.sort(-1, descending=True).values  # sums are the same in any order of classes
+    of_first = -ordered[..., 1:].logsumexp(-1, keepdim=True)
+    log_p = scores - ordered.logsumexp(-1, keepdim=True)
+    odds = torch.where(scores == 0, of_first, log_p - torch.log1p(-log_p.exp()))
+    most = torch.finfo(odds.dtype).max  # a class that a model rules out has a score of -inf
+    return odds.clamp(-most, most)
 
 
 def _mean_of_defined(values: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
@@ -456,6 +470,7 @@ def _mean_of_defined(values: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
 def _r2(scores: Tensor, labels: Tensor) -> Tensor:
     """Return one minus squared error over variance, the mean over values that vary; 0 is what
     their mean reaches."""
+    labels = labels.double()  # a mean far from zero, rounded, would be taken for spread
     error = (scores - labels).square().sum(1)
     variance = (labels - labels.mean(-2, keepdim=True)).square().sum(-2)
     varies = (labels != labels[..., :1, :]).any(-2)
