@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch_geometric.nn as pyg
@@ -33,6 +34,8 @@ _Kwargs = dict[str, Any]
 # batch, batch_size. Those in a compiled region are under zero. A plain dictionary of plain values,
 # because torch.compile follows it; it refuses context variables, and gets thread locals wrong.
 _CALLS: dict[int, tuple[tuple[int, frozenset[int], Any, int | None], ...]] = {}
+# Gates whose last call was part of one with a batch.
+_BATCHED: WeakSet[Module] = WeakSet()
 
 
 def insert_reweighting(
@@ -421,6 +424,7 @@ def _batch_of(gate: Module, x: Tensor, node_type: str | None = None) -> dict[str
             (calls,) = _CALLS.values()
     else:
         calls = tuple(call for call in calls if not call[1] or id(gate) in call[1])
+        _expect_batch_again(gate, given=bool(calls))
     if not calls:
         return {}
     *_, batch, size = calls[-1]
@@ -436,6 +440,20 @@ def _batch_of(gate: Module, x: Tensor, node_type: str | None = None) -> dict[str
             f"leave the layer out (layers=...) and call DimensionalReweighting with its batch."
         )
     return {"batch": batch, "batch_size": size}
+
+
+def _expect_batch_again(gate: Module, *, given: bool) -> None:
+    """Refuse a gate that a backward pass calls again without the batch that it had."""
+    if given:
+        _BATCHED.add(gate)
+    elif torch._C._current_graph_task_id() == -1:  # no backward pass
+        _BATCHED.discard(gate)
+    elif gate in _BATCHED:
+        raise InputError(
+            "Expected the batch where activations are recomputed; found none, as "
+            "torch.utils.checkpoint calls a part again outside of the call that had it. Hand "
+            "batch to the module that is checkpointed."
+        )
 
 
 def _add_batch(node_type: str | None, gate: Module, args: _Args, kwargs: _Kwargs) -> Any:
