@@ -22,7 +22,7 @@ from drgcn.streams import step_key, stream_key
 from drgcn.training import load_fit
 from drgcn.training.calling import LinkPredictor
 from drgcn.training.randomness import SeededRandomness
-from drgcn.training.task import Task
+from drgcn.training.task import Task, part_labels
 
 CPU = torch.device("cpu")
 NODES, FEATURES = 40, 6
@@ -173,11 +173,47 @@ def test_communities_are_found(tmp_path):
     assert again.predict(test).mean.shape == (test.edge_label_index.size(1), 1)
 
 
-def test_edges_that_are_seen_are_told():
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("place", range(3))
+def test_edges_that_are_seen_are_told(place, turned):
     parts = split(drawn=True)
-    parts[2].edge_index = torch.cat([parts[2].edge_index, parts[2].edge_label_index[:, :3]], 1)
+    part, pairs = parts[place], parts[2].edge_label_index[:, :3]
+    pairs = pairs.flip(0) if turned else pairs
+    if place == 2:
+        part.edge_index = torch.cat([part.edge_index, pairs], 1)
+    else:
+        part.edge_label_index = torch.cat([part.edge_label_index, pairs], 1)
+        part.edge_label = torch.cat([part.edge_label, torch.ones(3)])
     with pytest.warns(DrgcnWarning, match="3 edges to predict in the test part"):
-        fit(encoder, parts, [0], epochs=1)
+        part_labels(parts, None, None)
+
+
+def test_an_undirected_graph_that_is_split_as_a_directed_one_is_told():
+    edges = split(drawn=True)[0].edge_index
+    whole = Data(x=torch.rand(NODES, FEATURES), edge_index=edges)
+    parts = RandomLinkSplit(0.1, 0.2, add_negative_train_samples=False)(whole)
+    turned = parts[2].edge_label_index[:, parts[2].edge_label == 1].flip(0)
+    seen = set(map(tuple, parts[2].edge_index.T.tolist()))
+    count = sum(pair in seen for pair in map(tuple, turned.T.tolist()))
+    with (
+        pytest.warns(DrgcnWarning, match="in the val part"),
+        pytest.warns(DrgcnWarning, match=f"^{count} edges to predict in the test part"),
+    ):
+        part_labels(parts, None, None)
+    # Of a directed graph the way back is another edge.
+    kept = edges[:, (edges[0] < edges[1]) | (edges.sum(0) % 3 == 0)]
+    part_labels(RandomLinkSplit(0.1, 0.2)(Data(x=whole.x, edge_index=kept)), None, None)
+
+
+def test_pairs_without_an_edge_that_are_edges_are_told():
+    parts = split(drawn=False)
+    part_labels(parts, None, None)
+    parts[1].edge_label_index[:, -2:] = parts[2].edge_index[:, :2]
+    with pytest.warns(DrgcnWarning, match="2 pairs of the val part that are labelled as no edges"):
+        part_labels(parts, None, None)
+    parts[1].x = parts[1].x + 1  # of another graph, in which the numbers are other nodes
+    parts[1].edge_index = parts[1].edge_index[:, :0]
+    part_labels(parts, None, None)
 
 
 def test_models_of_this_package_encode_nodes():
@@ -203,7 +239,7 @@ def test_gates_are_compared_on_links():
         ({"edge_label_index": torch.full((2, 3), -1)}, {}, "nodes from 0 to 39"),
         ({"edge_label_index": torch.ones(2, 3)}, {}, "found torch.float32"),
         ({"edge_label": 2}, {}, "1 for edges and 0"),
-        ({"edge_label": 1}, {}, "the val part for which"),
+        ({"edge_label": 0}, {}, "the val part for which"),
         ({"x": None}, {}, "features"),
         ({}, {"split": 0}, "leave them out"),
         ({}, {"inductive": "train"}, "leave them out"),

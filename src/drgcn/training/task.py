@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import subgraph
+from torch_geometric.utils import is_undirected, subgraph
 
 from drgcn.errors import InputError, warn
 from drgcn.gates import training_view
@@ -400,15 +400,57 @@ def _pair_labels(part: Data, name: str) -> Tensor:
 
 
 def _warn_of_seen_pairs(parts: Sequence[Data]) -> None:
-    for part, name in zip(parts[1:], PARTS[1:], strict=True):
-        pairs = part.edge_label_index[:, part.edge_label == 1]
-        asked, seen = (e[0] * part.num_nodes + e[1] for e in (pairs, part.edge_index))
-        shared = int(torch.isin(asked, seen).sum())
+    """Warn of edges to predict that were seen before, and of negatives that are edges.
+
+    Of an undirected graph either direction is the edge, also where a split took each for one.
+    """
+    edges = [_edges_known(part) for part in parts]
+    nodes = max(int(part.num_nodes or 0) for part in parts)
+    one_graph = all(_same(part.x, parts[0].x) for part in parts)  # else numbers are other nodes
+    every = torch.cat([known for pair in edges for known in pair], 1).unique(dim=1)
+    undirected = is_undirected(edges[0][0], num_nodes=nodes) or (
+        one_graph and is_undirected(every, num_nodes=nodes)
+    )
+
+    def keys(pairs: Tensor) -> Tensor:
+        source, target = pairs.sort(0).values if undirected else pairs
+        return source * nodes + target
+
+    advice = " Split an undirected graph by RandomLinkSplit(is_undirected=True)."
+    advice = advice if undirected else ""
+    for place, name in enumerate(PARTS[1:], start=1):
+        part, (seen, asked) = parts[place], edges[place]
+        earlier = [known for pair in edges[:place] for known in pair] if one_graph else []
+        known = torch.cat([seen, *earlier], 1)
+        shared = int(torch.isin(keys(asked), keys(known)).sum())
         if shared:
             warn(
                 f"{shared:,} edges to predict in the {name} part are in its edge_index, which the "
-                f"model sees: results on them say little about unseen edges."
+                f"model sees, or among the edges of an earlier part: results on them say little "
+                f"about unseen edges.{advice}"
             )
+        others = part.edge_label_index[:, part.edge_label == 0].long()
+        real = torch.cat([known, asked], 1)
+        wrong = int(torch.isin(keys(others), keys(real)).sum())
+        if wrong:
+            warn(
+                f"{wrong:,} pairs of the {name} part that are labelled as no edges are edges: a "
+                f"model that finds them is scored as wrong. Draw them anew."
+            )
+
+
+def _same(x: Tensor, other: Tensor) -> bool:
+    """Return whether two parts have the same features; sparse ones only by identity."""
+    dense = x.layout == other.layout == torch.strided and x.device == other.device
+    return x is other or (dense and torch.equal(x, other))
+
+
+def _edges_known(part: Data) -> tuple[Tensor, Tensor]:
+    """Return the edges that a model sees in a part, and those among its pairs."""
+    labels = part.get("edge_label")
+    pairs = part.edge_label_index
+    pairs = pairs if labels is None else pairs[:, labels == 1]
+    return part.edge_index.long(), pairs.long()
 
 
 def labelled_data(
