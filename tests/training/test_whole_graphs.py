@@ -1,6 +1,8 @@
 """Classification and regression of whole graphs, whose answers are known."""
 
+import copy
 import itertools
+import math
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from torch_geometric.nn import GINConv, global_add_pool, global_mean_pool
 from torch_geometric.utils import degree, to_undirected
 
 from drgcn import compare, fit, insert_reweighting
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnError, DrgcnWarning, InputError
 from drgcn.streams import stream_key
 from drgcn.training import load_fit
 from drgcn.training.task import Task
@@ -216,6 +218,28 @@ def test_labels_are_those_of_the_graphs_read_with_them():
     task = Task.from_data(shuffled, lambda batch: (batch,), torch.device("cpu"), graphs_per_step=7)
     for part in (*task.train, task.val, task.test):
         assert torch.equal(part.labels, part.inputs[0].y)
+
+
+def test_graphs_in_two_parts_are_told():
+    train, val, test = parts(8, 4, 4)
+    with pytest.warns(DrgcnWarning, match="2 graphs in both the train and the test part"):
+        fit(Pooled, (train, val, [*test[:2], copy.copy(train[0]), train[1]]), [0], epochs=1)
+
+
+def test_scores_of_test_graphs_that_are_no_numbers_are_an_error():
+    class OfSmall(Pooled):
+        def forward(self, x, edge_index, batch):
+            size = torch.bincount(batch)[:, None]
+            return super().forward(x, edge_index, batch) * (20 - size).sqrt()
+
+    lists = parts(8, 4, 4)
+    large = Data(x=torch.rand(21, 2), edge_index=lists[0][0].edge_index, y=torch.tensor([1]))
+    lists[2].append(large)
+    with pytest.raises(DrgcnError, match=r"test part.* NaN .*seeds \[2\]"):
+        fit(OfSmall, lists, [2], epochs=2)
+    found = fit(OfSmall, lists, [0], grid={"lr": [0.01]}, epochs=2)
+    assert math.isnan(found.test_accuracy[0])
+    assert not math.isnan(found.val_accuracy[0])
 
 
 def test_a_model_of_nodes_is_refused():

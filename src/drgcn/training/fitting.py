@@ -546,14 +546,24 @@ def _test(
         )
     for name, value in stack.state().items():
         value.copy_(trainer.best[name])
-    test_accuracy = objective.score(test.scored(stack(test.inputs)), test.labels)
+    scores = test.scored(stack(test.inputs))
+    # Of which shares would be counted all the same, as if they were answers.
+    unscored = scores.isnan().flatten(1).any(1)
+    silent = [block[i] for i in unscored.nonzero().flatten().tolist() if block[i].key in asked]
+    if silent and not block[0].chosen:
+        raise DrgcnError(
+            f"Expected scores of the test part; the models that were kept return NaN for some of "
+            f"it, for seeds {sorted(lane.seed for lane in silent)}. Look for divisions by zero "
+            f"and logarithms of what only the test part has."
+        )
+    test_accuracy = objective.score(scores, test.labels)
     val_accuracy = trainer.curve("val_accuracy")[trainer.best_epoch - 1, lanes]
     return FitResult(
         seeds=stack.seeds,
         best_epoch=trainer.best_epoch.tolist(),
         epochs_run=trainer.last_epoch.tolist(),
         val_accuracy=val_accuracy.where(~lost, torch.nan).tolist(),
-        test_accuracy=test_accuracy.where(~lost, torch.nan).tolist(),
+        test_accuracy=test_accuracy.where(~(lost | unscored), torch.nan).tolist(),
         curves={name: trainer.curves_to_stop(name) for name in trainer.curve_names},
         models=[stack.model(lane) for lane in lanes.tolist()],
         seconds=seconds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import is_undirected, subgraph
 
+from drgcn._format import plural
 from drgcn.errors import InputError, warn
 from drgcn.gates import training_view
 from drgcn.streams import random_uniform, step_key
@@ -208,6 +210,8 @@ class Task:
         # Read once, as what makes graphs when asked may make others the next time.
         parts: list[Any] = [part if isinstance(part, Data) else list(part) for part in data]
         labels, objective = part_labels(parts, loss, metric, device)
+        if is_graphs(data):
+            _warn_of_shared_graphs(parts)
         if is_links(data) and graphs_per_step is not None:
             raise InputError("Expected no graphs_per_step with pairs of nodes; leave it out.")
         size = len(parts[0]) if graphs_per_step is None else graphs_per_step
@@ -368,6 +372,22 @@ def _graph_labels(graphs: Sequence[Data], name: str) -> Tensor:
             f"can batch; found others: {str(error).splitlines()[0]}"
         ) from None
     return labels_of(batch.get("y"), len(graphs), "graph")
+
+
+def _warn_of_shared_graphs(parts: Sequence[Sequence[Data]]) -> None:
+    """Warn of graphs in two parts, which are told by the memory of their tensors."""
+
+    def memory(value: Any) -> int:
+        dense = isinstance(value, Tensor) and value.layout == torch.strided and value.numel()
+        return value.data_ptr() if dense else id(value)
+
+    found = [{(memory(g.x), memory(g.edge_index)) for g in graphs} for graphs in parts]
+    for (first, one), (second, other) in combinations(zip(PARTS, found, strict=True), 2):
+        if one & other:
+            warn(
+                f"{plural(len(one & other), 'graph')} in both the {first} and the {second} part: "
+                f"results on them say little about unseen graphs."
+            )
 
 
 def _pair_labels(part: Data, name: str) -> Tensor:
