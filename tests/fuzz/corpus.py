@@ -70,7 +70,7 @@ def _saved(**changes: Any) -> Writer:
 
 
 def _unused(folder: Path) -> Path:
-    """Beside what is read, a member that would be 512 MiB: it is damaged, so that none can read it."""
+    """Beside what is read, a damaged member that would be 512 MiB if it were unpacked."""
     path = _saved()(folder)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("graph/data/99", b"nothing")
