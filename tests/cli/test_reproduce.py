@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import drgcn.cli.verbs
 from drgcn.errors import DrgcnError
 from drgcn.studies.records import load_records
-from drgcn.studies.reproduce import plan, processes, suite
+from drgcn.studies.reproduce import backend, plan, processes
 from drgcn.studies.reproduce.backend import attempt
 from drgcn.studies.reproduce.jobs import JobReport, failures_in, suites_in
 from drgcn.studies.reproduce.processes import ProcessRunner
@@ -210,8 +210,8 @@ def test_jobs_that_another_run_did_meanwhile_are_not_counted_as_own(call, monkey
         # As of a job that waited for its lock, and then found all seeds on record.
         return [reports[0], *(replace(one, trained=()) for one in reports[1:])], ending
 
-    suite_run = suite.run_suite
-    monkeypatch.setattr(suite, "run_suite", half)
+    suite_run = backend.run_suite
+    monkeypatch.setattr(backend, "run_suite", half)
     code, out, _ = call("small", "--seeds", "1")
     assert code == 0
     (kept,) = suites_in(tmp_path / "results")
@@ -266,8 +266,8 @@ def test_what_was_done_before_ctrl_c_is_kept_account_of(call, monkeypatch, tmp_p
         reports.extend(found := suite_run(status, out, some, **rest))
         return found
 
-    suite_run = suite.run_suite
-    monkeypatch.setattr(suite, "run_suite", until_the_second)
+    suite_run = backend.run_suite
+    monkeypatch.setattr(backend, "run_suite", until_the_second)
     code, _, _ = call("small")
     assert code == 130
     (kept,) = suites_in(tmp_path / "results")
@@ -278,7 +278,7 @@ def test_a_full_disk_is_one_clear_line(call, monkeypatch, tmp_path):
     def full(status, out, run_jobs, **_):
         return [JobReport(status.todo[0].job, error="full", disk_full=True)], "disk full"
 
-    monkeypatch.setattr(suite, "run_suite", full)
+    monkeypatch.setattr(backend, "run_suite", full)
     code, _, error = call("small")
     assert code == 1
     assert error.splitlines()[-1].startswith("error: there is no room left to write in results")
