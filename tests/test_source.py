@@ -45,7 +45,7 @@ for extras, blocked, names in JOBS:
 
 
 def test_files_are_topics_not_closets():
-    assert len(modules()) <= 232
+    assert len(modules()) <= 233
     assert statistics.median(lines()) > 150
     assert len(only_for_a_sibling()) <= 60
 
