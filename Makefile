@@ -60,7 +60,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[tune,cluster,recommend,serve]' $(DEV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[tune,cluster,recommend,serve,ials]' $(DEV)
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed-dev

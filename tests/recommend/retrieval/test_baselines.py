@@ -124,7 +124,7 @@ def test_measures_are_those_of_implicit():
     assert bool((split.train.by_user.degree > 0).all())
     settings = {"factors": 8, "alpha": 5, "penalty": 3}
     users = users_to_evaluate(split)
-    found = baselines._measured("iALS", settings, split, (10,), True, users)[10].values
+    found = baselines._measured("iALS", settings, split, (10,), True, users, None)[10].values
     train, test = (click_matrix(part).astype(np.float32) for part in (split.train, split.targets))
     model = AlternatingLeastSquares(
         factors=8, regularization=3, alpha=5, iterations=15, num_threads=1, random_state=0
