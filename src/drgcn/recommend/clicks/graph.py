@@ -15,6 +15,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from drgcn._processes import side_by_side
 from drgcn.errors import InputError
 from drgcn.sampling.graph import CSRGraph, load_tensor
 from drgcn.streams import mix
@@ -184,8 +185,10 @@ def _check_sides(graph: ClickGraph, folder: Path) -> None:
     users, items = graph.num_users, graph.num_items
     if users * items >= 2**63:
         raise InputError(f"Expected fewer than 2**63 pairs in {folder}; found {users} x {items}.")
-    sums = []
-    for name, side in (("by_user", graph.by_user), ("by_item", graph.by_item)):
+
+    def checked_sum(name: str) -> int:
+        """Look at one side; return a number that is the same for the same clicks in any order."""
+        side: CSRGraph = getattr(graph, name)
         total, last = 0, -1
         for row, col in entries(side):
             place = row * side.num_cols + col
@@ -197,7 +200,10 @@ def _check_sides(graph: ClickGraph, folder: Path) -> None:
             last = int(place[-1])
             pair = place if name == "by_user" else col * items + row
             total += int(mix(pair).sum())
-        sums.append(total % 2**64)  # the same in any order of clicks
+        return total % 2**64
+
+    # Pieces are so small that torch's threads would mostly wait for each other.
+    sums = side_by_side(checked_sum, ("by_user", "by_item"), min(torch.get_num_threads(), 2))
     if sums[0] != sums[1]:
         raise InputError(
             f"Expected the same clicks by user and by item in {folder}; found others. The folder "

@@ -30,6 +30,7 @@ from drgcn.recommend.clicks.ingest_sql import (
     quoted,
 )
 from drgcn.records import expect_fields, expect_object, expect_types
+from drgcn.sampling.graph import load_tensor
 
 _ROLES = ("user", "item", "time", "rating")
 # Settings about tables, which hold for those that are added later.
@@ -494,7 +495,7 @@ def _ingest(
         with_days=days is not None,
     )
     user_side, item_side = (
-        _side(session, side, events, tables[side], maps[side], folder, settings) for side in maps
+        _side(session, side, tables[side], maps[side], folder, settings) for side in maps
     )
     (count,) = session.row(f"SELECT count(*) FROM {events.name}")
     return IngestReport(
@@ -551,7 +552,6 @@ def _in_order(sql: str, days: EventDays | None) -> str:
 def _side(
     session: DuckDBSession,
     side: str,
-    events: SourceTable,
     own: tuple[SourceTable, str] | None,
     ids: IdMap,
     folder: Path,
@@ -562,11 +562,8 @@ def _side(
         return SideReport(f"{side}s", ids.count)
     table, key = own
     columns = write_attributes(session, table, key, ids, folder / f"{side}s", settings)
-    of_events = f"CAST({quoted(getattr(settings, side))} AS {ids.kind})"
-    of_table = f"CAST({quoted(key)} AS {ids.kind})"
-    clicked = f"(SELECT DISTINCT {of_events} AS id FROM {events.name})"
-    known = f"(SELECT {of_table} AS id FROM {table.name})"
-    (with_clicks,) = session.row(f"SELECT count(*) FROM {clicked}")
+    known = f"(SELECT CAST({quoted(key)} AS {ids.kind}) AS id FROM {table.name})"
+    clicks_of = load_tensor(folder / f"by_{side}" / "rowptr.npy").diff()
     bare, example = session.row(
         f"SELECT count(*), CAST(arg_min(m.id, m.code) AS VARCHAR) FROM {ids.name} m "
         f"ANTI JOIN {known} k ON m.id = k.id"
@@ -576,5 +573,5 @@ def _side(
         for name in settings.several
         if name in table.columns
     )
-    cold = ids.count - with_clicks
+    cold = int((clicks_of == 0).sum())
     return SideReport(f"{side}s", ids.count, cold, bare, example or "", columns, several)

@@ -127,8 +127,9 @@ class IdMap:
         code = "INTEGER" if count < 2**31 else "BIGINT"
         before = f"SELECT id, CAST(code AS {code}) AS code FROM {name}_known UNION ALL "
         session.execute(
-            f"CREATE TABLE {name} AS {'' if known is None else before}SELECT id, CAST({first} + "
-            f"row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code FROM {name}_ids"
+            f"CREATE TEMP TABLE {name} AS {'' if known is None else before}SELECT id, "
+            f"CAST({first} + row_number() OVER (ORDER BY {order}) - 1 AS {code}) AS code "
+            f"FROM {name}_ids"
         )
         session.execute(f"DROP TABLE {name}_ids")
         return cls(name, count, whole, kind)
@@ -216,8 +217,7 @@ class EventDays:
                 "its numbers count with --time-unit."
             )
         value = words if unit == "date" else number
-        _refuse_unreadable(session, table, settings.time, value)
-        least, most = session.row(f"SELECT min({value}), max({value}) FROM {table.name}")
+        least, most = _range(session, table, settings.time, value)
         if unit == "auto":
             size = max(abs(least), abs(most))
             unit = next(name for name, (_, below) in _UNITS.items() if size < below)
@@ -250,27 +250,30 @@ def _seconds(column: str, kind: str) -> str:
 
 def _are_compact(session: DuckDBSession, table: SourceTable, column: str) -> bool:
     """True if all times are dates without hyphens; as seconds they would all lie in one year."""
-    (others,) = session.row(
-        f"SELECT count(*) - count({_COMPACT_SECONDS.format(column)}) FROM {table.name}"
-    )
-    return bool(others == 0)
+    sql = f"SELECT 1 FROM {table.name} WHERE {_COMPACT_SECONDS.format(column)} IS NULL LIMIT 1"
+    return not session.rows(sql)  # of other times the first row tells
 
 
-def _refuse_unreadable(session: DuckDBSession, table: SourceTable, name: str, value: str) -> None:
+def _range(
+    session: DuckDBSession, table: SourceTable, name: str, value: str
+) -> tuple[float, float]:
+    """The least and the largest time; refuses those that cannot be read."""
     column = quoted(name)
     # FILTER and not WHERE: parquet's statistics leave out NaN, and DuckDB believes them so far as
     # to skip rows that could not satisfy a WHERE.
     bad = f"FILTER ({value} IS NULL OR NOT isfinite({value}))"
-    count, example = session.row(
-        f"SELECT count(*) {bad}, any_value(coalesce(CAST({column} AS VARCHAR), 'nothing')) {bad} "
-        f"FROM {table.name}"
+    count, least, most = session.row(
+        f"SELECT count(*) {bad}, min({value}), max({value}) FROM {table.name}"
     )
-    if count:
+    if count:  # the example turns all times into texts
+        words = f"any_value(coalesce(CAST({column} AS VARCHAR), 'nothing'))"
+        (example,) = session.row(f"SELECT {words} {bad} FROM {table.name}")
         raise InputError(
             f"Expected a time in every row of {name!r} in {table.source}; found {count:,} rows "
             f"without a readable one, such as {example!r}. Give seconds or milliseconds since "
             f"1970, or dates such as 2024-05-31, or leave these rows out."
         )
+    return least, most
 
 
 @dataclass(frozen=True)
@@ -336,19 +339,19 @@ class AttributeColumn:
 
     @classmethod
     def _number(cls, session: DuckDBSession, table: SourceTable, name: str) -> AttributeColumn:
-        count, example = _unreadable(session, table, name)
+        kind, value = table.columns[name], _number_sql(table, name)
+        count, example = (0, "") if kind in _NUMBERS else _unreadable(session, table, name)
         if count:
             raise InputError(
                 f"Expected numbers in {name!r} of {table.source}; {count:,} rows hold something "
                 f"else, such as {example!r}. Make it a category, or name what stands for no value "
                 "with --missing."
             )
-        value = _number_sql(table, name)
         # FLOAT ends at 3.4e38: what lies beyond would be written as infinite.
-        (infinite,) = session.row(
-            f"SELECT count(*) FILTER (abs({value}) > 3.4028234e38 AND NOT isnan({value})) "
-            f"FROM {table.name}"
-        )
+        large = f"FILTER (abs({value}) > 3.4028234e38 AND NOT isnan({value}))"
+        infinite = 0
+        if kind not in _WHOLE:
+            (infinite,) = session.row(f"SELECT count(*) {large} FROM {table.name}")
         if infinite:
             raise InputError(
                 f"Expected finite numbers in {name!r} of {table.source}; {infinite:,} rows are "
@@ -482,9 +485,9 @@ def write_attributes(
     places = {name: place for place, name in enumerate((*number_names, *values))}
     written = [column for column in columns if column.name in places]
     if table is not None and written:
-        chosen = [f"{column.sql} AS a{places[column.name]}" for column in written]
+        chosen = ", ".join(f"{column.sql} AS a{places[column.name]}" for column in written)
         sql = (
-            f"SELECT m.code, t.* FROM (SELECT {', '.join([f'{identity} AS id', *chosen])} "
+            f"SELECT m.code, t.* EXCLUDE (id) FROM (SELECT {identity} AS id, {chosen} "
             f"FROM {table.name}) t JOIN {ids.name} m ON t.id = m.id"
         )
         for batch in session.batches(sql):
