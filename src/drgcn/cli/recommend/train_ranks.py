@@ -6,10 +6,10 @@ import json
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -153,7 +153,7 @@ def _on_ray(options: TrainOptions, ranks: RankOptions, address: str) -> str:
             f"it for {room}. Add nodes with `ray start --address`, or choose other --workers, "
             "--threads or --device."
         )
-    with RayProgress(options.out):
+    with ray_progress(options.out):
         run_on_ray(
             train_rank,
             replace(options, device=device, threads=cpus).to_json(),
@@ -166,7 +166,8 @@ def _on_ray(options: TrainOptions, ranks: RankOptions, address: str) -> str:
     return "The ranks ended without an error, but the run was not written."
 
 
-class RayProgress:
+@contextmanager
+def ray_progress(out: Path) -> Iterator[None]:
     """Print a line when ranks start, and when a checkpoint has been written.
 
     The output of ranks stays in Ray's logs on their nodes, but all of them see the run's folder.
@@ -174,39 +175,30 @@ class RayProgress:
     Args:
         out: Folder of the run.
     """
+    ended = threading.Event()
+    known, saved = len(read_attempts(out)), saved_step(out / CHECKPOINT)
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self.attempts = len(read_attempts(out))
-        self.step = saved_step(out / CHECKPOINT)
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> RayProgress:
-        self.thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.ended.set()
-        self.thread.join()
-
-    def _watch(self) -> None:
-        while not self.ended.wait(_LOOK_EVERY):
-            attempts = read_attempts(self.out)
-            for attempt in attempts[self.attempts :]:
+    def watch() -> None:
+        nonlocal known, saved
+        while not ended.wait(_LOOK_EVERY):
+            attempts = read_attempts(out)
+            for attempt in attempts[known:]:
                 hosts = ", ".join(sorted({rank["host"] for rank in attempt["ranks"]}))
                 count = len(attempt["ranks"])
                 _print(f"{count} ranks on {hosts} start from step {attempt['step']}")
-            self.attempts = len(attempts)
-            step = saved_step(self.out / CHECKPOINT)
-            if step > self.step:
-                self.step = step
+            known = len(attempts)
+            step = saved_step(out / CHECKPOINT)
+            if step > saved:
+                saved = step
                 _print(f"step {step} saved")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _print(line: str) -> None:

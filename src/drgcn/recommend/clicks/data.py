@@ -200,8 +200,13 @@ def click_weights(data: ClickData, part: ClickGraph, half_life: float) -> Tensor
 
 def write_manifest(data: ClickData, folder: Path, **more: Any) -> None:
     """Write the manifest of a folder of clicks: the last file to be written."""
-    text = json.dumps(sealed(data.facts() | more), indent=2, ensure_ascii=False)
-    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    dump_manifest(folder / MANIFEST, data.facts() | more)
+
+
+def dump_manifest(path: Path, facts: dict[str, Any]) -> None:
+    """Write the facts of a manifest."""
+    text = json.dumps(sealed(facts), indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def manifest_facts(
@@ -322,13 +327,13 @@ def _parts(data: ClickData) -> Iterator[tuple[str, Iterator[bytes | memoryview]]
 
 def _integers(values: Tensor) -> Iterator[bytes | memoryview]:
     for piece in values.flatten().split(_CHUNK):
-        yield piece.to("cpu", torch.int64).numpy().tobytes()
+        yield piece.to("cpu", torch.int64).numpy().data
 
 
 def _floats(values: Tensor) -> Iterator[bytes | memoryview]:
     for piece in values.split(max(1, _CHUNK // max(1, values.size(1)))):
         array = piece.cpu().numpy()
-        yield np.where(np.isnan(array), np.float32("nan"), array).tobytes()
+        yield np.where(np.isnan(array), np.float32("nan"), array).ravel().data
 
 
 def _texts(ids: Any) -> Iterator[bytes | memoryview]:

@@ -483,14 +483,14 @@ def evaluate_lengths(
     counted = [_targets(some.to(device), targets, train) for some in pieces]
     wanted, repeated = (torch.cat(parts).cpu() for parts in zip(*counted, strict=True))
     findable = wanted - repeated if exclude_seen else wanted
+    drawn = _candidates(users, train, exclude_seen) if baselines else None
     reports = {}
     for asked, n in known.items():
         values, most = model[n].values, common.get(n)
         popularity = {"popularity": most.coverage} if most else {}
         chance = None
-        if baselines:
-            candidates, information = _candidates(users, train, exclude_seen)
-            chance = random_values(values, n, candidates, wanted, findable, information)
+        if drawn is not None:
+            chance = random_values(values, n, drawn[0], wanted, findable, drawn[1])
         reports[asked] = RankingReport(
             n=n,
             metric=metric,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,14 +18,13 @@ from torch import Tensor
 from drgcn._io import file_digest
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.attributes import AttributeTable, attribute_rows
-from drgcn.recommend.clicks.data import manifest_facts
+from drgcn.recommend.clicks.data import dump_manifest, manifest_facts
 from drgcn.recommend.model.embedding import FoldIn, embed_cold
 from drgcn.recommend.model.lightgcn import AttributedLightGCN
 from drgcn.recommend.model.run_folder import load_run
 from drgcn.recommend.model.sage import ClickSAGE
 from drgcn.recommend.retrieval.index import FaissIndex, read_index
 from drgcn.recommend.serving.ids import IdLookup
-from drgcn.records import sealed
 from drgcn.sampling import CSRGraph
 from drgcn.sampling.graph import load_tensor
 
@@ -116,9 +114,7 @@ class ExportManifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest: the last file of an export."""
-        facts = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        text = json.dumps(sealed(facts), indent=2, ensure_ascii=False)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        dump_manifest(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)})
 
     def listed(self, name: str) -> list[str]:
         """The files of that name, or in a folder of that name."""

@@ -84,15 +84,8 @@ class Health(BaseModel):
 
 
 class MeteredApp:
-    """Wraps an ASGI application.
-
-    Args:
-        app: The application.
-        meter: Where answers are counted.
-        limits: The largest body that is read, and the most requests for lists at once.
-        token: What a client must show, but for ``/healthz``. (default: nothing)
-        access_log: Where answers are written down. (default: nowhere)
-    """
+    """Wraps an ASGI application: refuses what is beyond limits or without the token, and counts
+    and writes down the answers."""
 
     def __init__(
         self,
@@ -363,13 +356,7 @@ class _BusyError(Exception):
 
 
 class ListMaker:
-    """Makes lists in a few threads; those of requests that wait for a thread by one search.
-
-    Args:
-        served: The export.
-        meter: Where lists are counted.
-        limits: Limits of a request.
-    """
+    """Makes lists in a few threads; those of requests that wait for a thread by one search."""
 
     def __init__(self, served: ServedExport, meter: RequestMeter, limits: HttpLimits) -> None:
         self.served, self.meter, self.limits = served, meter, limits
@@ -469,10 +456,6 @@ class ListApp:
     """ASGI application that answers requests for lists, and leaves others to another.
 
     FastAPI's way to a function and back would take half of the time of a request.
-
-    Args:
-        maker: What makes the lists.
-        pages: What answers the rest.
     """
 
     def __init__(self, maker: ListMaker, pages: App) -> None:
