@@ -16,7 +16,13 @@ from drgcn._io import LockedError, lock, replacing_folder, whole_folder
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, read_manifest, write_manifest
 from drgcn.recommend.clicks.graph import ClickGraph, entries, write_clicks
-from drgcn.recommend.clicks.ingest_columns import EventDays, IdMap, check_ids, write_attributes
+from drgcn.recommend.clicks.ingest_columns import (
+    EventDays,
+    IdMap,
+    check_ids,
+    refuse_repeated,
+    write_attributes,
+)
 from drgcn.recommend.clicks.ingest_sql import (
     Attributes,
     DuckDBSession,
@@ -373,6 +379,8 @@ def _append(
         own, changed = tables[side], 0
         if known is not None:
             table, key = own or (None, "")
+            if table is not None:
+                refuse_repeated(session, table, key, maps[side])
             target = folder / f"{side}s"
             columns = write_attributes(session, table, key, maps[side], target, settings, known)
             names = (*known.numeric_names, *known.category_names)
@@ -561,13 +569,17 @@ def _side(
     if own is None:
         return SideReport(f"{side}s", ids.count)
     table, key = own
-    columns = write_attributes(session, table, key, ids, folder / f"{side}s", settings)
     known = f"(SELECT CAST({quoted(key)} AS {ids.kind}) AS id FROM {table.name})"
     clicks_of = load_tensor(folder / f"by_{side}" / "rowptr.npy").diff()
     bare, example = session.row(
         f"SELECT count(*), CAST(arg_min(m.id, m.code) AS VARCHAR) FROM {ids.name} m "
         f"ANTI JOIN {known} k ON m.id = k.id"
     )
+    (rows,) = session.row(f"SELECT count(*) FROM {table.name}")
+    if rows > ids.count - bare:
+        refuse_repeated(session, table, key, ids)
+    target = folder / f"{side}s"
+    columns = write_attributes(session, table, key, ids, target, settings, missing=bare > 0)
     several = tuple(
         (name, sum(column.startswith(f"{name}: ") for column, _ in columns))
         for name in settings.several

@@ -436,6 +436,8 @@ def write_attributes(
     folder: Path,
     settings: IngestSettings,
     known: AttributeTable | None = None,
+    *,
+    missing: bool = True,
 ) -> tuple[tuple[str, str], ...]:
     """Write what :meth:`AttributeTable.load` reads.
 
@@ -451,6 +453,7 @@ def write_attributes(
         settings: Kinds of attributes.
         known: What is known of the first nodes: its columns stay, a row of the table takes the
             place of what it had, and codes of categories keep their meaning.
+        missing: Whether there may be nodes without a row.
 
     Returns:
         Each attribute of the table and its kind.
@@ -463,7 +466,6 @@ def write_attributes(
     columns: list[AttributeColumn] = []
     identity = f"CAST({quoted(key)} AS {ids.kind})"
     if table is not None:
-        _refuse_repeated(session, table, identity, key)
         if known is not None:
             settings = _kinds_as_known(table, key, known, settings)
         there = () if known is None else known.numeric_names
@@ -475,8 +477,10 @@ def write_attributes(
         before = zip(known.category_names, known.category_values, strict=True)
         values = {name: _joined(old, values.get(name)) for name, old in before}
     folder.mkdir()
-    numeric = _filled(folder / "numeric.npy", (ids.count, len(number_names)), np.float32, np.nan)
-    codes = _filled(folder / "categories.npy", (ids.count, len(values)), np.int32, -1)
+    nothing = (np.nan, -1) if missing else (None, None)
+    sizes = ((ids.count, len(number_names)), (ids.count, len(values)))
+    numeric = _filled(folder / "numeric.npy", sizes[0], np.float32, nothing[0])
+    codes = _filled(folder / "categories.npy", sizes[1], np.int32, nothing[1])
     for begin in range(0, 0 if known is None else len(known), _ROWS_AT_ONCE):
         assert known is not None
         rows = slice(begin, min(begin + _ROWS_AT_ONCE, len(known)))
@@ -542,14 +546,15 @@ def _joined(before: Any, found: Any | None) -> Any:
 
 
 def _filled(
-    path: Path, shape: tuple[int, int], kind: npt.DTypeLike, value: float
+    path: Path, shape: tuple[int, int], kind: npt.DTypeLike, value: float | None
 ) -> npt.NDArray[Any]:
+    """Map a new array; without a value every row is still to be written."""
     if 0 in shape:  # nothing to map
         array = np.empty(shape, dtype=kind)
         np.save(path, array)
         return array
     array = open_memmap(path, mode="w+", dtype=kind, shape=shape)
-    for begin in range(0, shape[0], _ROWS_AT_ONCE):
+    for begin in range(0, shape[0] if value is not None else 0, _ROWS_AT_ONCE):
         array[begin : begin + _ROWS_AT_ONCE] = value
     return array
 
@@ -573,7 +578,9 @@ def _codes(column: Any, values: Any) -> npt.NDArray[Any]:
     return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
 
 
-def _refuse_repeated(session: DuckDBSession, table: SourceTable, identity: str, key: str) -> None:
+def refuse_repeated(session: DuckDBSession, table: SourceTable, key: str, ids: IdMap) -> None:
+    """Refuse a table of attributes with two rows for one id."""
+    identity = f"CAST({quoted(key)} AS {ids.kind})"
     repeated = session.rows(
         f"SELECT {identity} AS id, count(*) AS n FROM {table.name} GROUP BY id HAVING n > 1 "
         "ORDER BY id LIMIT 1"
