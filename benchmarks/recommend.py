@@ -21,8 +21,8 @@ import torch
 from measuring import write_csv
 
 from drgcn.recommend.clicks import ClickData, ClickSplit
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model import ClickSAGE, ModelOptions, build_model, embed_all
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.objectives import SAGEObjective, TrainSettings
 from drgcn.recommend.model.run_folder import Gate
 from drgcn.recommend.model.sampling import Positives

@@ -7,8 +7,7 @@ import torch
 import torch.distributed as dist
 
 from drgcn.errors import InputError
-from drgcn.recommend.distributed.group import GroupExchange, shared_clicks
-from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.distributed.group import Exchange, GroupExchange, shared_clicks
 from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.training import train
 from tests.recommend.model.clicks import data, new_model

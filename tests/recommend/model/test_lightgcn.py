@@ -6,10 +6,10 @@ from torch_geometric.nn import LightGCN as PyGLightGCN
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks import ClickData
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model import train
 from drgcn.recommend.model.embedding import embed_all
 from drgcn.recommend.model.encoder import encode_means
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import LightGCNObjective, TrainSettings
 from drgcn.recommend.model.run_folder import describe, from_description

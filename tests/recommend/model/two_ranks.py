@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.nn.functional import all_gather, all_reduce
 
-from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.training import train
 from tests.recommend.model.clicks import data, new_model

@@ -41,6 +41,7 @@ from drgcn.recommend.clicks.splits import (
 )
 from drgcn.recommend.distributed.group import (
     ATTEMPTS,
+    Exchange,
     GroupExchange,
     joined_ranks,
     note_attempt,
@@ -48,7 +49,6 @@ from drgcn.recommend.distributed.group import (
     shared_clicks,
 )
 from drgcn.recommend.model import save_run
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.fitting import Fit, Fitting, Stopping, choose_half_life, popular_recall
 from drgcn.recommend.model.run_folder import (
     CHECKPOINT,

@@ -17,8 +17,8 @@ from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, click_weights
 from drgcn.recommend.clicks.graph import ClickGraph
 from drgcn.recommend.clicks.splits import ClickSplit
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.embedding import embed_all, freeze
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.objectives import TrainSettings
 from drgcn.recommend.model.run_folder import ModelOptions, Origin, build_model

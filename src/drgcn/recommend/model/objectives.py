@@ -12,8 +12,8 @@ from torch import Tensor
 
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.encoder import ClickAttributes
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.losses import LogQ, bpr_loss, softmax_loss
 from drgcn.recommend.model.sage import ClickSAGE

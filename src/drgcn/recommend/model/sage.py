@@ -27,13 +27,13 @@ from torch_geometric.nn.inits import glorot, zeros
 from drgcn.errors import InputError
 from drgcn.gates import GATES
 from drgcn.recommend.clicks.data import ClickData
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.encoder import (
     AttributeEncoder,
     AttributeSummary,
     ClickAttributes,
     encode_means,
 )
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.sampling import ClickTree, Side, other
 from drgcn.reweighting import DimensionalReweighting, fold
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from drgcn.errors import InputError
 from drgcn.kernels import triton_available
 from drgcn.recommend.clicks.graph import ClickGraph
-from drgcn.recommend.model.exchange import Exchange
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.sampling.graph import CSRGraph
 from drgcn.streams import below, call_key, high_bits, mix, step_key, stream_key
 

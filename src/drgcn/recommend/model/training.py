@@ -15,9 +15,9 @@ from drgcn.errors import InputError
 from drgcn.kernels import Recorded
 from drgcn.recommend.clicks.data import ClickData, click_weights
 from drgcn.recommend.clicks.graph import ClickGraph
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.embedding import freeze
 from drgcn.recommend.model.encoder import ClickAttributes
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.lightgcn import AttributedLightGCN, LightGCN
 from drgcn.recommend.model.objectives import LightGCNObjective, SAGEObjective, TrainSettings
 from drgcn.recommend.model.sage import ClickSAGE

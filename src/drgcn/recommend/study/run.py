@@ -24,8 +24,8 @@ from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, expect_ages
 from drgcn.recommend.clicks.splits import EvaluationSplit
+from drgcn.recommend.distributed.group import Exchange
 from drgcn.recommend.model.embedding import embed_all
-from drgcn.recommend.model.exchange import Exchange
 from drgcn.recommend.model.fitting import Fit, Fitting, Look, Plateau, choose_half_life
 from drgcn.recommend.model.lightgcn import LightGCN
 from drgcn.recommend.model.run_folder import Gate, relative_source, save_run
