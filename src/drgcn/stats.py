@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -77,9 +77,13 @@ class Interval:
     def __sub__(self, shift: float) -> Interval:
         return Interval(self.mean - shift, self.low - shift, self.high - shift)
 
+    def words(self, digits: int) -> str:
+        """Return ``+0.39 [-0.00, +0.77]``; the mean alone where there is no interval."""
+        ends = f" [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
+        return f"{self.mean:+.{digits}f}{ends if math.isfinite(self.low) else ''}"
+
     def __str__(self) -> str:
-        bounds = f" [{self.low:+.2f}, {self.high:+.2f}]" if math.isfinite(self.low) else ""
-        return f"{self.mean:+.2f}{bounds}"
+        return self.words(2)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -293,12 +297,15 @@ class Decision:
     @property
     def words(self) -> str:
         """The difference in points with its own interval and its corrected p-value."""
-        gain = self.test.gain
+        return self.words_in("points", 2)
+
+    def words_in(self, unit: str, digits: int) -> str:
+        """Return :attr:`words` in another unit, to some decimal places."""
+        mean, low, high = (f"{n:+.{digits}f}" for n in astuple(self.test.gain))
         if math.isnan(self.p_holm):
-            return f"{gain.mean:+.2f} points, not tested"
+            return f"{mean} {unit}, not tested"
         return (
-            f"{gain.mean:+.2f} points, 95 % interval {gain.low:+.2f} to {gain.high:+.2f}, "
-            f"corrected p {p_words(self.p_holm)}"
+            f"{mean} {unit}, 95 % interval {low} to {high}, corrected p {p_words(self.p_holm)}"
         )
 
 

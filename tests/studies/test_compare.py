@@ -1,5 +1,6 @@
 """``compare``: any model with and without gates, and the answer when nothing was learnt."""
 
+import math
 import warnings
 from dataclasses import replace
 from itertools import chain, combinations
@@ -182,6 +183,26 @@ def test_a_lower_error_is_a_gain(planted):
     expected = 100 * (plain - dr) / 8 / found.guess.score
     assert found.over_plain("dr").mean == pytest.approx(expected)
     assert "test MAE |" in found.summary()
+
+
+@pytest.mark.parametrize(("guess", "higher"), [(10.0, True), (-10.0, False), (0.0, False)])
+def test_gains_of_other_metrics_are_in_their_own_unit(guess, higher):
+    """Of a log likelihood, say, or of an error that may be negative."""
+    sign = 1 if higher else -1
+
+    def row(value, step=0.0):
+        return {s: Scores(sign * (value + 0.001 * s**2 + step * s), math.nan) for s in range(4)}
+
+    steps = {None: 0.0, "dr": 1e-4, "static": 2e-4, "constant": -1e-4}
+    rows = {gate: row(22.0 if gate == "dr" else 20.0, step) for gate, step in steps.items()}
+    found = Comparison(rows, Guess(guess, 50, "likelihood", higher, share=False))
+    assert found.over_plain("dr").mean == pytest.approx(2.00015)
+    assert found.decided["dr", None].sign == "up"
+    assert f"| {found.over_plain('dr').words(4)} |" in found.summary()
+    assert (
+        f"Dr gains over the plain model ({found.over_plain('dr').mean:+.4f} in likelihood, 95 %"
+        in found.verdict
+    )
 
 
 def test_an_error_beats_a_guess_if_it_is_lower():

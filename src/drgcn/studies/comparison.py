@@ -121,13 +121,16 @@ def decide_rows(rows: Mapping[str | None, Mapping[int, Tested]]) -> dict[Pair, D
     return dict(zip(pairs, family, strict=True))
 
 
-def verdict(decided: Mapping[Pair, Decision]) -> str:
+def verdict(decided: Mapping[Pair, Decision], unit: str = "points", digits: int = 2) -> str:
     """Say what the comparison of a plain model, Dr and the control gates comes to.
 
     Args:
         decided: All :data:`PAIRS`, judged in one family as by :func:`decide_rows`, or each in a
             family of its own.
+        unit: Unit of the differences.
+        digits: Their decimal places.
     """
+    words = {pair: decision.words_in(unit, digits) for pair, decision in decided.items()}
     over_plain = decided["dr", None]
     if over_plain.test.seeds < 2:
         return "One seed allows no comparison: twenty are usual."
@@ -135,21 +138,20 @@ def verdict(decided: Mapping[Pair, Decision]) -> str:
     match over_plain.sign:
         case "unsure":
             seeds = over_plain.test.seeds
-            sentence = f"Over {seeds} seeds, Dr makes no sure difference ({over_plain.words})."
+            sentence = f"Over {seeds} seeds, Dr makes no sure difference ({words['dr', None]})."
         case "down":
-            sentence = f"Dr costs accuracy ({over_plain.words})."
+            sentence = f"Dr costs accuracy ({words['dr', None]})."
         case "up":
-            sentence = f"Dr gains over the plain model ({over_plain.words}), "
-            sentence += _explanation(over_blind)
-    blind = {name: decided[name, None] for name in _BLIND}
-    sure = [f"{name} gate {over.words}" for name, over in blind.items() if over.sure]
+            sentence = f"Dr gains over the plain model ({words['dr', None]}), "
+            sentence += _explanation(over_blind, {name: words["dr", name] for name in _BLIND})
+    sure = [f"{name} gate {words[name, None]}" for name in _BLIND if decided[name, None].sure]
     if sure:
         sentence += f" Blind gates that differ from plain: {'; '.join(sure)}."
     correction = correction_words(*(decision.family for decision in decided.values()))
     return f"{sentence} Sure is a corrected p below {LEVEL} ({correction})."
 
 
-def _explanation(over_blind: Mapping[str, Decision]) -> str:
+def _explanation(over_blind: Mapping[str, Decision], words: Mapping[str, str]) -> str:
     """Say if gates that see no data explain a gain of Dr."""
     matched = [name for name, over in over_blind.items() if over.sign != "up"]
     if matched:
@@ -157,9 +159,9 @@ def _explanation(over_blind: Mapping[str, Decision]) -> str:
             f"but not surely over the {' and the '.join(matched)} gate, blind to data: the gain "
             f"is not shown to come from reading the data."
         )
-    name, least = min(over_blind.items(), key=lambda item: item[1].test.gain.mean)
+    name = min(over_blind, key=lambda name: over_blind[name].test.gain.mean)
     return (
-        f"and over both gates that are blind to data (over the {name} gate {least.words}): a "
+        f"and over both gates that are blind to data (over the {name} gate {words[name]}): a "
         f"smaller step or a fixed gate alone does not explain it."
     )
 
@@ -218,6 +220,19 @@ class Guess:
         error = math.sqrt(max(self.score * (1 - self.score), 0.0) / self.nodes)
         return mean > self.score + _ERRORS * error
 
+    @property
+    def is_relative(self) -> bool:
+        """True if differences are taken relative to the error of the guess."""
+        return not (self.higher_is_better or self.share) and self.score > 0
+
+    def worth(self, score: float) -> float:
+        """Return a score in hundredths of the unit of differences, so that more is better."""
+        if self.share:
+            return score
+        if self.is_relative:
+            return 1 - score / self.score
+        return score / 100 if self.higher_is_better else -score / 100
+
     def number(self, score: float) -> float:
         """Return a score as it is printed: shares in percent."""
         return 100 * score if self.share else score
@@ -235,7 +250,13 @@ class Guess:
     @property
     def gain_unit(self) -> str:
         """Unit of the differences between rows, where it is not that of the metric."""
-        return "" if self.higher_is_better else ", % of the error of a guess"
+        return ", % of the error of a guess" if self.is_relative else ""
+
+    @property
+    def gain_form(self) -> tuple[str, int]:
+        """Unit of a difference in a sentence, and its decimal places."""
+        points = self.share or self.is_relative
+        return ("points", 2) if points else (f"in {self.metric}", self.digits)
 
     @property
     def words(self) -> str:
@@ -273,13 +294,11 @@ class Comparison:
     @property
     def judged(self) -> Mapping[str | None, Mapping[int, Tested]]:
         """Rows in which more is better: of an error, the share by which it is below a guess's."""
-        if self.guess.higher_is_better or not self.guess.score:
+        if self.guess.share:
             return self.rows
+        worth = self.guess.worth
         return {
-            gate: {
-                seed: Scores(1 - result.test_accuracy / self.guess.score, math.nan)
-                for seed, result in row.items()
-            }
+            gate: {s: Scores(worth(result.test_accuracy), math.nan) for s, result in row.items()}
             for gate, row in self.rows.items()
         }
 
@@ -303,11 +322,12 @@ class Comparison:
             return None
         if not self.learnt:
             return self.guess.unbeaten
-        return verdict(self.decided)
+        return verdict(self.decided, *self.guess.gain_form)
 
     def over_plain(self, gate: str | None) -> Interval | None:
         """Return the points of a gate above the plain model, with their 95 % interval; for an
-        error, the percent of the guess's error by which it is lower."""
+        error, the percent of the guess's error by which it is lower; for other metrics that are
+        no shares, the difference in their own unit."""
         if gate is None or None not in self.rows:
             return None
         return gain(self.judged[gate], self.judged[None])
@@ -315,10 +335,12 @@ class Comparison:
     def summary(self) -> str:
         """Return a table in Markdown, and the verdict below it."""
         cells = []
+        _, digits = self.guess.gain_form
         for gate, row in self.rows.items():
             found = Summary.of([self.guess.number(r.test_accuracy) for r in row.values()])
             words = found.words(self.guess.digits)
-            cells.append((gate or "plain", words, str(self.over_plain(gate) or "")))
+            gained = self.over_plain(gate)
+            cells.append((gate or "plain", words, gained.words(digits) if gained else ""))
         seeds = max(len(row) for row in self.rows.values())
         over = f"over plain [95 %]{self.guess.gain_unit}"
         heads = (plural(seeds, "seed"), f"test {self.guess.unit}", over)
