@@ -304,9 +304,7 @@ class Decision:
         mean, low, high = (f"{n:+.{digits}f}" for n in astuple(self.test.gain))
         if math.isnan(self.p_holm):
             return f"{mean} {unit}, not tested"
-        return (
-            f"{mean} {unit}, 95 % interval {low} to {high}, corrected p {p_words(self.p_holm)}"
-        )
+        return f"{mean} {unit}, 95 % interval {low} to {high}, corrected p {p_words(self.p_holm)}"
 
 
 def decide(family: Sequence[Sequence[float]]) -> list[Decision]:

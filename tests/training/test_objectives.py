@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 from drgcn import fit
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 from drgcn.training import BestValidation, Metric, Patience, load_fit
 from drgcn.training.objectives import is_share, objective_for
 
@@ -355,6 +355,17 @@ def test_what_is_no_loss_or_metric_is_refused(classes, arguments, words):
     for metric in ("Hits@k", "Hits@0", "Hits@-1", "Hits@1.5"):
         with pytest.raises(InputError, match="a metric of pairs of nodes"):
             objective_for(classes[:, None], metric=metric, kind="links")
+
+
+def test_functions_of_all_pairs_are_told():
+    y = torch.randn(30, 1)
+    pairs = objective_for(y, metric=lambda s, y: (s[:, 0] - y).square().mean())
+    with pytest.warns(DrgcnWarning, match=r"is the same if labels are shuffled.* \[30, 1\]"):
+        pairs.expect_defined(1, val=y, test=y)
+    for metric in (sk.r2_score, lambda s, y: (s - y).abs().mean(), lambda s, y: (s > y).sum()):
+        objective_for(y, F.l1_loss, Metric("own", metric)).expect_defined(1, val=y, test=y)
+    same = torch.ones(30, 1)
+    objective_for(same, metric=lambda s, y: (s - y).mean()).expect_defined(1, val=same)
 
 
 def test_functions_that_raise_or_return_several_numbers_are_refused(scores, classes):

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drgcn.errors import InputError
+from drgcn.errors import InputError, warn
 from drgcn.training.inputs import Kind, name_of, reason_of
 
 # A number ``[seeds]`` from scores ``[seeds, nodes, outputs]`` and labels, which all seeds share
@@ -41,6 +41,8 @@ class Metric:
     higher_is_better: bool = True
 
 
+# Difference of two sums over the same numbers in another order.
+_ROUNDING: Final = 1e-5
 _HITS: Final = re.compile(r"hits@([1-9]\d*)", re.IGNORECASE)
 # Loss and metric as arguments of :func:`drgcn.fit`.
 LossChoice = str | OneSeed | None
@@ -123,6 +125,9 @@ class Objective:
             another of its name.
         """
         found = []
+        for function in (self.loss, self.measure):
+            if isinstance(function, _OfEachSeed):
+                function.warn_of_all_pairs(next(iter(parts.values())))
         for part, labels in parts.items():
             places = torch.arange(2 * len(labels) * outputs, device=labels.device)
             scores = (places * 0.618034).frac().view(2, len(labels), outputs)
@@ -289,6 +294,24 @@ class _OfEachSeed:
             return torch.vmap(self._one, in_dims=(0, 0 if own else None))(scores, labels)
         lanes = labels if own else [labels] * len(scores)
         return torch.stack([self._one(s, y) for s, y in zip(scores, lanes, strict=True)])
+
+    def warn_of_all_pairs(self, labels: Tensor) -> None:
+        """Warn of a function that holds each score against every label: ``[nodes]`` of the one
+        and ``[nodes, 1]`` of the other are broadcast to a table."""
+        if self.kind == "classes" or labels.size(1) > 1:
+            return
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        shuffled = labels[order.to(labels.device)]
+        right = labels[None].to(torch.get_default_dtype())
+        asked = [(right, labels), (right, shuffled), (2 * right + 1, labels)]
+        ours, theirs, others = (float(self(scores, y)) for scores, y in asked)
+        alike, constant = (math.isclose(ours, v, rel_tol=_ROUNDING) for v in (theirs, others))
+        if alike and not constant and not torch.equal(labels, shuffled):
+            warn(
+                f"{name_of(self.function)} is the same if labels are shuffled, so it does not "
+                f"hold each score against its own: both have the shape [{len(labels)}, 1], and "
+                f"one that is squeezed is broadcast to all pairs. Squeeze both, or neither."
+            )
 
     def _can_be_vmapped(self, scores: Tensor, labels: Tensor, own: bool) -> bool:
         """Return whether ``torch.vmap`` can follow; refuse a function that fails by itself."""
