@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drgcn.data.checks import from_matrix, from_numbers, from_published, from_stored, from_texts
-from drgcn.errors import InputError
+from drgcn.errors import DrgcnWarning, InputError
 
 
 def test_one_hot_rows_become_numbers_and_zero_rows_unlabelled() -> None:
@@ -33,6 +33,8 @@ def test_published_labels_of_another_form_are_refused(labels: np.ndarray) -> Non
 
 
 def test_words_are_numbered_in_sorted_order() -> None:
+    with pytest.warns(DrgcnWarning, match="'Ab' and 'ab', alike but for case, are two classes"):
+        assert from_texts(["ab", "b", "Ab"])[1] == ("Ab", "ab", "b")
     y, names = from_texts(["b", "", "a", "b"])
     assert y.tolist() == [1, -1, 0, 1]
     assert names == ("a", "b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -401,6 +401,12 @@ def from_texts(texts: Sequence[str], source: str = "the labels") -> tuple[Labels
             f"{measured}, which look measured: give class labels, whole numbers or words, or name "
             "the values of a regression with --target"
         )
+    alike = sorted(words, key=lambda word: (word.casefold(), word))
+    for one, other in pairwise(alike):
+        if one.casefold() == other.casefold():
+            warn(
+                f"{source}: the labels {one!r} and {other!r}, alike but for case, are two classes"
+            )
     numbers = all(map(_INTEGER.fullmatch, words))
     ordered = sorted(words, key=lambda word: (int(word), word) if numbers else (0, word))
     number = {word: label for label, word in enumerate(ordered)} | {"": -1}
