@@ -104,7 +104,7 @@ def list_words() -> str:
     if lacking:
         asked = " ".join(f"{name}=official" for name in lacking)
         command = f"python benchmarks/recommend_lists.py {asked} --device cuda"
-        lines.append(f"- Not run yet, as they are too large for a CPU: `{command}`.")
+        lines.append(f"- Not run yet: `{command}`.")
     return "\n".join(lines)
 
 
