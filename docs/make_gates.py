@@ -63,6 +63,15 @@ RECORDS = ROOT / "results" / "gates"
 _TEMPLATE = Path(__file__).parent / "pages" / "when_it_helps.md.jinja"
 # Colour-blind safe (Okabe and Ito).
 _COLOURS = ("#0072B2", "#009E73", "#999999", "#D55E00", "#CC79A7", "#E69F00")
+_TITLES = {
+    "few-labels": "Few labels",
+    "full-labels": "60 % of the nodes",
+    "dr-from-one": "Dr from one, where Dr lost",
+    "ppi": "Several labels a node: PPI",
+    "depth": "Depth",
+    "models": "Other models",
+    "scaling": "Scaling",
+}
 _SIGN = {"up": "a sure gain", "down": "a sure loss", "unsure": "no sure difference"}
 
 
@@ -77,32 +86,30 @@ def parts_of(records: Path) -> dict[str, Part]:
 
 def page(parts: dict[str, Part]) -> str:
     """Return the text of the page."""
-    missing = {part: _not_run(part) for part in PARTS}
     tables = {
         part: "\n\n".join(table.markdown("none") for table in TABLES[part](parts[part]))
-        if part in parts
-        else missing[part]
         for part in PARTS
-        if part != "few-labels"
+        if part in parts and part != "few-labels"
     }
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(
         _TEMPLATE.read_text(encoding="utf-8")
     )
     return template.render(
         few=few_labels(parts["few-labels"]) if "few-labels" in parts else None,
-        missing=missing,
+        missing={part: _command(part) for part in PARTS if part not in parts},
         tables=tables,
+        titles=_TITLES,
         depth=depth_words(parts["depth"]) if "depth" in parts else "",
         otherwise=otherwise(parts),
         size=size(parts),
     )
 
 
-def _not_run(part: str) -> str:
+def _command(part: str) -> str:
     command = f"python benchmarks/gates_study.py --part {part}"
     if part not in TRAINED:
         command = f"drgcn reproduce {' '.join(sets_of(part))}"
-    return f"Not run yet: `{command} --device cuda`."
+    return f"{command} --device cuda"
 
 
 def few_labels(part: Part) -> dict[str, str]:
@@ -206,7 +213,7 @@ def otherwise(parts: dict[str, Part]) -> str:
             pair = [part.tests(name, case, 20, "plain") for case in ("standard", "row")]
             found.append(f"{name} {mean_interval([a - b for a, b in zip(*pair, strict=True)])}")
         lines.append(f"- Standardised features over rows, over splits: {'; '.join(found)}.")
-    return "\n".join(lines) or "Not run yet."
+    return "\n".join(lines)
 
 
 def depth_words(part: Part) -> str:

@@ -173,7 +173,7 @@ def test_sentences_say_where_rows_are_of_two_builds(monkeypatch):
         *(r for r in together if (r.experiment.model, r.experiment.reweight) in (plain, dr)),
         *(r for r in apart if r.experiment.model == "mixhop" and r.data["name"] == "citeseer"),
     ]
-    assert "2 settings with rows of two builds are not" in citation_words(some)
+    assert "2 settings with rows of two builds are left out" in citation_words(some)
     assert "of two builds: citeseer, full: mixhop; citeseer, public: mixhop." in sure_words(some)
 
 
