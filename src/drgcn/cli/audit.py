@@ -299,7 +299,7 @@ def refine(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Merge duplicate nodes, take out nodes and features, and write the result.
+    """Merge duplicate nodes, remove nodes and features, and write the result.
 
     The folder holds tables of nodes and edges that every command reads, a map with a line for
     every old node, and an account of what was done. Features are written as they are stored:

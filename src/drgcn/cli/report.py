@@ -21,7 +21,7 @@ def report(
         str | None, typer.Option(help="One table of the paper alone, such as `main`.")
     ] = None,
 ) -> None:
-    """Say what a folder of run records holds: beside the paper's numbers, and Dr against plain.
+    """Summarise a folder of run records: against the paper's numbers, and Dr against plain.
 
     Prints the verdict and what stands beside it, all records, and learnt K and stuck gates of
     every row with Dr; with `--table` the verdict and that table.

@@ -134,8 +134,8 @@ def train(
     Seeds that already have a record in --out are not trained again, and a run that was cut
     off goes on where it was.
 
-    Settings that are not given are those the model was published with on this dataset, the scaling
-    of features among them.
+    Settings that are not given, the scaling of features among them, are those the model was
+    published with on this dataset.
 
     With --grid every row is trained with all settings, each with a record of its own, and
     --compare judges the settings that are best on validation, row against row.

@@ -175,12 +175,12 @@ def test_tables_words_and_picture_are_the_same_again_and_name_everything(falling
 
 def test_the_sentence_of_the_package_names_what_is_sure(falling):
     found = GainEvidence.of(study(*joined(falling), draws=2000))
-    assert "Over 12 settings of GCN on 12 datasets, the gain of Dr goes surely" in found.words
-    assert "together with learnt K, layer 1 (-1.00 [-1.00, -1.00]) and spread of" in found.words
+    assert "Over 12 settings of GCN on 12 datasets, the gain of Dr is surely" in found.words
+    assert "correlated with learnt K, layer 1 (-1.00 [-1.00, -1.00]) and spread of" in found.words
     calm = replace(
         found, correlations={n: {**c, "p_holm": 0.4} for n, c in found.correlations.items()}
     )
-    assert "surely together with none of learnt K, layer 1; K of weights" in calm.words
+    assert "surely correlated with none of learnt K, layer 1; K of weights" in calm.words
     assert "lie between -1.00 and +1.00" in calm.words
     assert GainEvidence(0, 0, 0, 0, {}).words == ""
 

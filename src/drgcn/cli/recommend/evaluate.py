@@ -79,7 +79,7 @@ def evaluate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rank all items for every user who clicked on the day, and count what was found.
+    """Rank all items for every user who clicked on the day held back, and count what was found.
 
     Recall, hit rate, NDCG, MRR, precision, MAP and novelty with 95 % intervals over users, and
     coverage; users with clicks before (warm) and without (cold) apart; popular and random lists

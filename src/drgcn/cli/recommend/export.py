@@ -163,8 +163,8 @@ def query(
 ) -> None:
     """Write a table of user, rank, item and score, with the ids of the data.
 
-    Fallback says that a list is that of the most clicked items, with numbers of clicks as scores:
-    nothing is known of the user.
+    Where nothing is known of a user, the list is that of the most clicked items, its scores are
+    numbers of clicks, and the column fallback says yes.
 
     Example: drgcn recommend query export --user 17 --n 10
 

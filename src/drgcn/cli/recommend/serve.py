@@ -47,8 +47,8 @@ def serve(
     """Answer POST /recommend by id or by attributes, GET /healthz and GET /metrics.
 
     Another export at the same place, or SIGHUP, is read beside the one that is served and takes
-    its place if it is whole. Knows no encryption, and no rights but one token for all. Ends on
-    Ctrl-C or SIGTERM when running requests are done.
+    its place if it is whole. There is no encryption, and one token for all is the only access
+    control. Ends on Ctrl-C or SIGTERM when running requests are done.
 
     Example: drgcn recommend serve export --port 8000
     """

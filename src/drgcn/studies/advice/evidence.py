@@ -160,8 +160,8 @@ class GainEvidence:
         if not self.correlations:
             return ""
         if sure:
-            return f"Of the numbers here, {' and '.join(sure)} go surely together with a gain."
-        return "No number here goes surely together with a gain: compare over seeds to decide."
+            return f"Of these numbers, {' and '.join(sure)} are surely related to a gain."
+        return "None of these numbers is surely related to a gain: compare over seeds to decide."
 
     @property
     def words(self) -> str:
@@ -177,12 +177,12 @@ class GainEvidence:
         size = f"Over {self.cells} settings of GCN on {self.clusters} datasets"
         if sure:
             return (
-                f"{size}, the gain of Dr goes surely together with {' and '.join(sure)}: rank "
+                f"{size}, the gain of Dr is surely correlated with {' and '.join(sure)}: rank "
                 f"correlations with 95 % intervals over datasets, of {len(found)} looked at."
             )
         ranks = [c["spearman"] for c in found]
         return (
-            f"{size}, the gain of Dr goes surely together with none of "
+            f"{size}, the gain of Dr is surely correlated with none of "
             f"{'; '.join(c['words'] for c in found)}: rank correlations lie between "
             f"{min(ranks):+.2f} and {max(ranks):+.2f}, their 95 % intervals over datasets between "
             f"{min(c['low'] for c in found):+.2f} and {max(c['high'] for c in found):+.2f}."
