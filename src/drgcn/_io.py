@@ -142,7 +142,7 @@ def _partial_folder(folder: Path) -> Iterator[Path]:
         _remove_if_orphaned(left)
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     with contextlib.ExitStack() as undo:
-        undo.callback(_remove, partial)
+        undo.callback(remove_folder, partial)
         handle = os.open(partial, os.O_RDONLY)
         undo.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX)  # the system lets go of it when the process dies
@@ -334,12 +334,12 @@ def _remove_if_orphaned(partial: Path) -> None:
         handle = os.open(partial, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(partial)
+            remove_folder(partial)
         finally:
             os.close(handle)
 
 
-def _remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a folder as far as the system lets it; a step that fails may not fail again."""
     for _ in range(2):
         shutil.rmtree(folder, ignore_errors=True)

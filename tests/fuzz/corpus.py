@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import torch
 
 from drgcn.data import load
+from drgcn.data.reddit import _read_pairs
 from drgcn.studies.records import RunRecord
 
 from ..data.graphs import small, write_parquet
@@ -236,6 +237,25 @@ def _record(**changes: Any) -> Writer:
     return write
 
 
+def _adjacency(**changes: Any) -> Writer:
+    """A square matrix of six nodes as scipy writes it in COO form."""
+    ends = {"row": np.arange(3), "col": np.arange(3) + 1}
+
+    def write(folder: Path) -> Path:
+        parts = {**ends, "data": np.ones(3), "shape": np.array([6, 6]), **changes}
+        np.savez(folder / "reddit_adj.npz", **parts)
+        return folder / "reddit_adj.npz"
+
+    return write
+
+
+_ADJACENCIES: dict[str, Any] = {
+    "rows of times": {"row": np.arange(3).astype("M8[s]")},
+    "rows of records": {"row": np.zeros(3, dtype=[("a", "i4")])},
+    "rows of truth values": {"row": np.array([True, False, True])},
+    "entries that are no numbers": {"data": np.full(3, np.nan)},
+}
+
 #: What writes other files that must be refused, and their reader.
 REFUSED_ELSEWHERE: Final[dict[str, tuple[Writer, Callable[[Path], Any]]]] = {
     "refined set: labels without columns": (
@@ -244,6 +264,10 @@ REFUSED_ELSEWHERE: Final[dict[str, tuple[Writer, Callable[[Path], Any]]]] = {
     ),
     "record: no digest but null": (_record(seconds=7.0, sha256=None), RunRecord.read),
     "record: an empty digest": (_record(seconds=7.0, sha256=""), RunRecord.read),
+    **{
+        f"reddit: {name}": (_adjacency(**change), lambda path: _read_pairs(path, 6))
+        for name, change in _ADJACENCIES.items()
+    },
 }
 
 #: What writes a file that is read: odd, and harmless.

@@ -24,10 +24,21 @@ from safetensors import SafetensorError
 from drgcn.errors import DrgcnWarning
 from drgcn.records import load_sealed
 
-from .kills import FINISHED, VERBS, Verb, contents, names, recommend_train, records
+from .kills import (
+    FINISHED,
+    VERBS,
+    Verb,
+    _shop,
+    _unless_there,
+    contents,
+    names,
+    recommend_train,
+    records,
+)
 from .steps import module, steps_seen
 
 KINDS: Final = ("open", "write", "fsync", "rename", "link", "read")
+_RESULTS: Final = Path(__file__).parents[2] / "results"
 NUMBERS: Final = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
 
@@ -175,6 +186,21 @@ def _command(*words: str) -> Callable[[Path], None]:
     return run
 
 
+def _records(folder: Path) -> None:
+    """Some records to report."""
+    for name in ("records", "out"):
+        (folder / name).mkdir()
+    for path in sorted(_RESULTS.glob("wine-random-gcn-*-seeds-0-19.json"))[:2]:
+        shutil.copy(path, folder / "records")
+
+
+def _page(folder: Path) -> Any:
+    """Whether there is a whole page, and the records: one that cannot be read is named in a
+    warning and left out of a report."""
+    whole = (folder / "out" / "page.html").read_text().rstrip().endswith("</html>")
+    return whole, [path.read_bytes() for path in sorted(folder.glob("records/*"))]
+
+
 def _cut_off(run: Callable[[Path], None], kind: str, place: int) -> Callable[[Path], None]:
     """Return the preparation of a run that was cut off, and goes on with what it left."""
 
@@ -192,6 +218,20 @@ _TUNE = _command(
     *("tune", "wine", "--trials", "2", "--seeds", "1", "--fresh-seeds", "1", "--epochs", "2"),
     *("--out", "out", "--device", "cpu"),
 )
+_BASELINES = _command(
+    *("baselines", "wine", "digits", "--method", "label-propagation", "--seeds", "1"),
+    *("--out", "out"),
+)
+_COMPARE = _command(
+    *("recommend", "compare", "clicks", "--gates", "dr", "--seeds", "1", "--split", "time"),
+    *("--epochs-max", "2", "--batch-size", "64", "--channels", "4", "--fan-outs", "2,2", "--n"),
+    *("5", "--device", "cpu", "--checkpoint-every", "0", "--out", "out"),
+)
+_GENERATE = _unless_there(("recommend", "generate", "--fraction", "0.0001", "--out", "out"), "out")
+_PAGES = {
+    "audit --html": _command("audit", "wine", "--html", "out/page.html"),
+    "report --html": _command("report", "records", "--html", "out/page.html"),
+}
 FAULTY: Final[dict[str, Verb]] = {
     "train": Verb(_TRAIN, lambda folder: None, records),
     "train, cut off": Verb(_TRAIN, _cut_off(_TRAIN, "link", 0), records),
@@ -201,5 +241,9 @@ FAULTY: Final[dict[str, Verb]] = {
     "recommend train": replace(
         VERBS["recommend train"], run=functools.partial(recommend_train, steps=3)
     ),
+    "baselines": Verb(_BASELINES, lambda folder: None, contents),
+    "recommend compare": Verb(_COMPARE, _shop, contents),
+    "recommend generate": Verb(_GENERATE, lambda folder: None, contents),
+    **{name: Verb(run, _records, _page) for name, run in _PAGES.items()},
     **{name: VERBS[name] for name in ("refine", "recommend export", "recommend ingest")},
 }

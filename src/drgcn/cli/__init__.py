@@ -26,6 +26,9 @@ def main() -> None:
 
         if interruption.came or was_interrupted(error):
             print("interrupted", file=sys.stderr)
+            # Python keeps in mind an interruption that went through an eval, and would end by the
+            # signal after all; it forgets it at the next.
+            eval("0")
             sys.exit(130)
         verbs.end(error)
     finally:

@@ -253,20 +253,21 @@ def _read_pairs(path: Path, nodes: int) -> npt.NDArray[np.int64]:
             _needed(arrays, key, path) for key in ("row", "col", "data", "shape")
         )
         shape = tuple(stored.tolist()) if stored.ndim == 1 else ()
-        if (
-            not row.shape == column.shape == values.shape
-            or row.ndim != 1
-            or values.dtype.kind not in "biuf"
-        ):
+        kinds = (row.dtype.kind, column.dtype.kind, values.dtype.kind)
+        fits = all(kind in of for kind, of in zip(kinds, ("iu", "iu", "biuf"), strict=True))
+        if not fits or row.ndim != 1 or not row.shape == column.shape == values.shape:
+            found = ", ".join(f"{one.dtype} {one.shape}" for one in (row, column, values))
             raise InputError(
-                f"{path}: row, col and data must be lists of one length, of numbers, but their "
-                f"shapes are {row.shape}, {column.shape} and {values.shape}: fetch the file again"
+                f"{path}: row, col and data must be lists of one length, of whole numbers and "
+                f"numbers, but they are {found}: fetch the file again"
             )
     if shape != (nodes, nodes):
         raise InputError(
             f"{path}: the adjacency must be {nodes} x {nodes} as there are {nodes} rows of "
             f"features, but its shape is {shape}: the files do not belong together"
         )
+    if np.isnan(values).any():
+        raise InputError(f"{path}: data must be numbers, but some are none: fetch the file again")
     kept = values != 0
     return checked_pairs(np.stack([row[kept], column[kept]]), nodes, str(path))
 

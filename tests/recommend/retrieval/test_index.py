@@ -146,6 +146,16 @@ def test_bad_input(monkeypatch):
         FaissIndex.build(items)
 
 
+def test_a_file_whose_items_have_other_numbers():
+    faiss = pytest.importorskip("faiss")
+    items = torch.rand(40, 4)
+    other = faiss.index_factory(4, "IVF1,Flat", faiss.METRIC_INNER_PRODUCT)
+    other.train(items.numpy())
+    other.add_with_ids(items.numpy(), torch.arange(40).numpy() + 10**9)
+    with pytest.raises(InputError, match="items 0 to 39; it knows 1000000"):
+        FaissIndex(other, "ivf", "ip").search(items[:2], 3)
+
+
 def test_files_that_faiss_cannot_read(tmp_path):
     index = FaissIndex.build(torch.randn(100, 4), "hnsw")
     path = tmp_path / "index"

@@ -250,6 +250,11 @@ class FaissIndex:
     def _found(self, queries: Tensor, n: int) -> TopItems:
         numbers, items = self.index.search(queries.numpy(), n)
         scores, found = torch.from_numpy(numbers), torch.from_numpy(items)
+        if found.numel() and int(found.max()) >= self.num_items:  # faiss lets a file number them
+            raise InputError(
+                f"Expected an index of items 0 to {self.num_items - 1}; it knows "
+                f"{int(found.max())}. It belongs to another export: export it again."
+            )
         scores = scores if self.metric == "ip" else -scores
         return TopItems(scores.masked_fill(found < 0, -torch.inf), found)
 

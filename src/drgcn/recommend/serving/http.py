@@ -197,7 +197,7 @@ def _fault_of_head(scope: MutableMapping[str, Any]) -> str:
     # A proxy in front might believe the other one.
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
         return "Expected one length of the body; found Content-Length and Transfer-Encoding."
-    size = sum(len(scope.get(name) or b"") for name in ("raw_path", "query_string"))
+    size = sum(len(scope.get(name) or b"") for name in ("method", "raw_path", "query_string"))
     size += sum(len(name) + len(value) + 4 for name, value in headers)
     if size > MOST_HEAD:  # that came in one read; an unfinished one is not waited for
         return f"Expected a line and headers of at most {MOST_HEAD} bytes; found {size}."

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import math
 import multiprocessing
-import shutil
 import signal
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import torch
 
+from drgcn._io import remove_folder
 from drgcn._processes import die_with_parent
 from drgcn.errors import InputError
 from drgcn.recommend.clicks.data import ClickData, expect_ages
@@ -239,7 +239,7 @@ def run_once(
         record = StudyRecord.read(path)
         if context.begin is not None:
             context.begin(settings, record)
-        shutil.rmtree(folder, ignore_errors=True)  # left by a kill after the record was written
+        remove_folder(folder)  # left by a kill after the record was written
         return record
     look = context.begin(settings, None) if context.begin is not None else None
     run = StudyRun(
@@ -255,7 +255,7 @@ def run_once(
     )
     record = run.record(context.environment, purpose)
     record.save(context.out)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     gc.collect()  # a trainer holds itself by its recorded step, and that a pool of device memory
     return record
 
