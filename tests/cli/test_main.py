@@ -164,7 +164,6 @@ def test_ctrl_c_ends_in_one_line_whenever_it_comes(tmp_path, words):
         codes.add(code)
         assert not re.search(r"drgcn/.*, in main", told), told
         assert code in (0, 130) or "interrupted" not in told, told
-        assert code != 130 or told.endswith("interrupted\n"), told
     assert 130 in codes
 
 

@@ -198,6 +198,7 @@ REFUSED: Final[dict[str, Writer]] = {
     "npz: words with NA": _npz(y=np.array(["NA", "1", "2"] * 4)),
     "npz: features twice": _members(x__npy=_header((12, 3)) + bytes(288)),
     "npz: labels with half a character": _npz(y=np.array(["\ud800", "a", "b"] * 4)),
+    "npz: numbers of graphs that edges join": _npz(graph=np.arange(12) // 6),
     "npz: a pipe": _pipe("graph.npz"),
     "pt: a pipe": _pipe("graph.pt"),
     "pt: a nested tensor": _nested,

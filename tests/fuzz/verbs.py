@@ -17,6 +17,7 @@ import torch
 import typer
 
 from drgcn import cli
+from drgcn.cli.verbs import app
 from drgcn.errors import InputError
 
 from ..data.graphs import small, write_csv
@@ -69,7 +70,7 @@ _NEVER: Final = ("--help", "--install-completion", "--ray-address", "--address",
 
 @cache
 def _parameters(verb: str) -> list[Any]:
-    command: Any = typer.main.get_command(cli.verbs.app)
+    command: Any = typer.main.get_command(app)
     for word in verb.split():
         command = command.commands[word]
     return [

@@ -62,7 +62,8 @@ def read_npz(path: Path, columns: Columns = _NO_COLUMNS) -> Parts:
 
     * own: ``x`` (or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``), ``edge_index``, and
       if known ``edge_weight``, ``y`` and either ``split`` (words) or ``train_mask``, ``val_mask``,
-      ``test_mask`` (``[nodes]``, or ``[nodes, splits]`` for the splits ``0``, ``1``, ...);
+      ``test_mask`` (``[nodes]``, or ``[nodes, splits]`` for the splits ``0``, ``1``, ...), and
+      ``graph``, the number of each node's graph if there are several;
     * gnn-benchmark: ``adj_*`` and ``attr_*`` in CSR parts, ``labels``; or matrices, which may be
       pickled, as ``adj_matrix``, ``attr_matrix`` (or ``node_attr``), ``labels`` (``node_label``);
     * heterophilous: ``node_features``, ``node_labels``, ``edges`` and ``train_masks``,
@@ -134,6 +135,7 @@ def _own_layout(arrays: Arrays, source: str) -> Parts:
         class_names=names,
         splits=_splits(arrays, nodes, source),
         weight=_weight(arrays, source),
+        graph=arrays.get("graph"),
     )
 
 

@@ -167,6 +167,7 @@ def test_times_that_parquet_knows_as_such_and_zones(tmp_path):
     variants = {
         "plain": pa.array([stamp.replace(tzinfo=None) for stamp in stamps], pa.timestamp("us")),
         "zoned": pa.array(stamps, pa.timestamp("ms", tz="America/New_York")),
+        "precise": pa.array(stamps, pa.timestamp("ns", tz="America/New_York")),
         "words": pa.array([stamp.astimezone(zone).isoformat() for stamp in stamps]),
     }
     for name, times in variants.items():

@@ -36,7 +36,7 @@ def test_a_missing_column(tmp_path):
 
 
 def test_times_that_cannot_be_read(tmp_path):
-    for bad in ["soon", "", "nan"]:
+    for bad in ["soon", "", "nan", "epoch"]:
         path = write_csv(tmp_path / "c.csv", NAMES, [*GOOD, ("c", 3, bad)])
         refused(tmp_path, "found 1 rows without a readable one, such as", path)
 
@@ -106,6 +106,11 @@ def test_sources_that_are_none(tmp_path):
     refused(tmp_path, "Expected UTF-8", tmp_path / "f.csv")
     (tmp_path / "out").mkdir()
     refused(tmp_path, "is there already", one)
+
+
+def test_truth_values_are_no_times(tmp_path):
+    path = write_parquet(tmp_path / "c.parquet", NAMES, [("a", 1, True), ("b", 2, False)])
+    refused(tmp_path, "Expected times in 'time' of .*; found BOOLEAN", path)
 
 
 def test_ids_that_cannot_be(tmp_path):

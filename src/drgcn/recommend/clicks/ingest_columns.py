@@ -202,6 +202,11 @@ class EventDays:
         """Look at all times once; refuse those that are missing or cannot be read."""
         assert settings.time is not None
         column, kind = quoted(settings.time), table.columns[settings.time]
+        if kind == "BOOLEAN":
+            raise InputError(
+                f"Expected times in {settings.time!r} of {table.source}; found {kind}. Name the "
+                f"column of times with --time."
+            )
         number, words = number_sql(settings.time, kind), _seconds(column, kind)
         unit = settings.time_unit
         if kind.startswith(_TIMES):
@@ -243,8 +248,11 @@ class EventDays:
 
 def _seconds(column: str, kind: str) -> str:
     """Seconds since 1970 of a date; a text may name a zone, and is in UTC if it does not."""
-    if kind == "VARCHAR":
-        return f"epoch(TRY_CAST({column} AS TIMESTAMPTZ))"
+    if kind == "VARCHAR":  # DuckDB knows words for times, such as epoch
+        dated = f"CASE WHEN regexp_matches({column}, '[0-9]') THEN {column} END"
+        return f"epoch(TRY_CAST({dated} AS TIMESTAMPTZ))"
+    if kind.startswith("TIMESTAMPTZ"):  # of nanoseconds, whose epoch DuckDB does not know
+        return f"epoch(CAST({column} AS TIMESTAMPTZ))"
     return f"epoch({column})"
 
 
