@@ -8,6 +8,8 @@ import math
 import re
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
@@ -35,12 +37,22 @@ from drgcn.errors import DrgcnError, DrgcnWarning, one_line
 class _Verbs(typer.core.TyperGroup):
     """The verbs; an interruption that none of them tells of is told here."""
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _telling_of_interruptions():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _telling_of_interruptions():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            raise typer.Exit(130) from None
+
+
+@contextmanager
+def _telling_of_interruptions() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:  # of which typer would say nothing
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 app = typer.Typer(
