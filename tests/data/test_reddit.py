@@ -375,7 +375,7 @@ FASTGCN_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
         {"y_val": lambda y: np.full_like(y, 2**64 - 1, dtype=np.uint64)},
         "y_val must hold a class number",
     ),
-    ("reddit_adj.npz", {"data": lambda d: d.astype(str)}, "of numbers"),
+    ("reddit_adj.npz", {"data": lambda d: d.astype(str)}, "of whole numbers and numbers"),
     ("reddit.npz", {"val_index": lambda i: i + 40}, "'val_index' must list nodes"),
     ("reddit_adj.npz", {"row": lambda r: r[:-1]}, "lists of one length"),
     ("reddit_adj.npz", {"row": lambda r: r + 40}, "names node"),
@@ -385,7 +385,7 @@ FASTGCN_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     (
         "reddit_adj.npz",
         {"row": lambda r: r.astype("U4"), "data": np.zeros_like},
-        "has 0 entries",
+        "of whole numbers and numbers",
     ),
 ]
 
