@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, and its tables are those of the records."""
 
+import functools
 import os
 import re
 import runpy
@@ -265,9 +266,12 @@ def test_commands_of_a_page_exist(page):
             expect_parsed(words[1:])
 
 
+whole_command = functools.cache(typer.main.get_command)
+
+
 def expect_parsed(words):
     """Parse a command with its options, and do not run it."""
-    command, names = typer.main.get_command(drgcn.cli.verbs.app), []
+    command, names = whole_command(drgcn.cli.verbs.app), []
     while words and words[0] in getattr(command, "commands", {}):
         command, names = command.commands[words[0]], [*names, words[0]]
         words = words[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import json
 import re
 import shlex
@@ -56,9 +57,12 @@ def commands(text):
                     yield shlex.split(found[1], comments=True)
 
 
+whole_command = functools.cache(typer.main.get_command)
+
+
 def parse(words):
     """Let the real command line take the words of a command; nothing is run."""
-    command = typer.main.get_command(app)
+    command = whole_command(app)
     context = None
     while True:
         context = command.context_class(command, info_name=command.name, parent=context)

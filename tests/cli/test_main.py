@@ -16,6 +16,14 @@ from drgcn import cli
 from ..data.graphs import small, write_csv
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard():
+    """Also in the background of a shell, where it is ignored; ``main`` leaves its own answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def refused(monkeypatch, capsys, tmp_path):
     """Run a command that must be refused in a folder that must stay empty; return its words."""
