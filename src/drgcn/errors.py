@@ -45,6 +45,10 @@ class InputError(DrgcnError, ValueError):
     """Input that cannot be used: says what was expected, what came, and what to do."""
 
 
+class NoResultError(DrgcnError):
+    """Training that came to its end without usable networks; its checkpoint leads there again."""
+
+
 class MissingDataError(DrgcnError, FileNotFoundError):
     """A dataset's files are not where they were looked for."""
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
 from drgcn import records
-from drgcn.errors import DrgcnWarning, InputError
+from drgcn.errors import DrgcnWarning, InputError, NoResultError
 from drgcn.nn import (
     ASGCN,
     GAT,
@@ -174,6 +174,12 @@ def test_nothing_is_left_but_the_record(tiny, tmp_path):
     outcome = run(experiment(), tiny, [0], tmp_path, checkpoint_every=0)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == list(outcome.paths)
+
+
+def test_training_that_diverges_leaves_no_checkpoint(tiny, tmp_path):
+    with pytest.raises(NoResultError, match="diverged"):
+        run(experiment(lr=1e30), tiny, [0], tmp_path, checkpoint_every=0)
+    assert not list(tmp_path.rglob("*.safetensors*"))
 
 
 @pytest.mark.parametrize("seconds", [-1e6, 1e6])

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from drgcn._io import sweep
 from drgcn.data.assemble import RECORDED_FACTS
-from drgcn.errors import DrgcnError, came_of, was_interrupted
+from drgcn.errors import DrgcnError, NoResultError, came_of, was_interrupted
 from drgcn.nn import model_class
 from drgcn.nn.graph import NodeGroups
 from drgcn.nn.sparse import SparseMatrix
@@ -89,7 +89,11 @@ def run(
     if missing:
         options = _PassOptions(torch.device(device), progress, checkpoint, checkpoint_every)
         started = _now()
-        result = _fit(experiment, data, missing, options)
+        try:
+            result = _fit(experiment, data, missing, options)
+        except NoResultError:
+            known.clear(checkpoint, experiment, ended=missing)
+            raise
         inputs = _tested(experiment, data, result, options.device)
         known.add(_record(experiment, data, result, started, inputs, options.device))
     known.clear(checkpoint, experiment)

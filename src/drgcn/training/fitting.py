@@ -18,7 +18,7 @@ import torch
 from torch_geometric.data import Data
 
 from drgcn._processes import one_thread_each, side_by_side
-from drgcn.errors import DrgcnError, InputError
+from drgcn.errors import InputError, NoResultError
 from drgcn.training.calling import (
     Prepare,
     default_prepare,
@@ -539,7 +539,7 @@ def _test(
     lost = (trainer.best_epoch == 0) | ~kept_loss.isfinite()
     diverged = [block[i] for i in lost.nonzero().flatten().tolist() if block[i].key in asked]
     if diverged and not block[0].chosen:
-        raise DrgcnError(
+        raise NoResultError(
             f"Training diverged for seeds {sorted(lane.seed for lane in diverged)}: "
             f"the kept epoch has no finite validation loss. Lower the learning rate, or scale "
             f"the features (normalize='standard')."
@@ -551,7 +551,7 @@ def _test(
     unscored = scores.isnan().flatten(1).any(1)
     silent = [block[i] for i in unscored.nonzero().flatten().tolist() if block[i].key in asked]
     if silent and not block[0].chosen:
-        raise DrgcnError(
+        raise NoResultError(
             f"Expected scores of the test part; the models that were kept return NaN for some of "
             f"it, for seeds {sorted(lane.seed for lane in silent)}. Look for divisions by zero "
             f"and logarithms of what only the test part has."
